@@ -78,7 +78,7 @@ const CASES: &[Case] = &[
     case("report JOB", None, 32),
     case("report JOB --sites", None, 32),
     case("report JOB --html", Some("html"), 32),
-    case("report JOB --png", Some("png"), 32),
+    case("report JOB --svg", Some("svg"), 32),
     case("time JOB", None, 32),
     case("time JOB --ranks", None, 32),
     case("time JOB --loops", None, 32),

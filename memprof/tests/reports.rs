@@ -179,12 +179,12 @@ fn wrong_command_lines_end_with_2() {
     fails(&["report", ".", "--rank", "x"], 2, "invalid value");
     fails(&["report", ".", "--rank", "1", "--node", "n"], 2, "cannot be used with");
     fails(&["report", ".", "--sites", "0"], 2, "invalid value");
+    fails(&["report", ".", "--svg", "a.PNG"], 2, "pictures are SVG: name the file a.svg");
     for ignored in [
         ["--rank", "1", "--html", "x"],
         ["--node", "n", "--html", "x"],
         ["--phase", "p", "--html", "x"],
         ["--phase", "p", "--svg", "x"],
-        ["--phase", "p", "--png", "x"],
         ["--sites", "3", "--phase", "p"],
         ["--all", "--json", "--job", "1"],
         ["--all", "--html", "x", "--json"],
@@ -368,8 +368,8 @@ fn pages_and_pictures_are_whole_and_need_no_network() {
     let made = Made::new(4, 2);
     let place = tempfile::tempdir().expect("a folder");
     let file = |name: &str| place.path().join(name).to_str().expect("UTF-8").to_owned();
-    let (html, svg, png) = (file("a.html"), file("a.svg"), file("a.png"));
-    made.report(&["--html", &html, "--svg", &svg, "--png", &png]);
+    let (html, svg) = (file("a.html"), file("a.svg"));
+    made.report(&["--html", &html, "--svg", &svg]);
     let page = fs::read_to_string(html).expect("the page");
     assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</script>"));
     for word in ["src=http", "href=http", "@import", "url(http", "fetch("] {
@@ -377,9 +377,8 @@ fn pages_and_pictures_are_whole_and_need_no_network() {
     }
     assert_eq!(page.matches("<figure").count(), page.matches("</figure>").count());
     assert!(fs::read_to_string(svg).expect("vectors").trim_end().ends_with("</svg>"));
-    assert!(fs::read(png).expect("pixels").starts_with(b"\x89PNG"));
     let left: Vec<_> = fs::read_dir(place.path()).expect("list").collect();
-    assert_eq!(left.len(), 3, "{left:?}");
+    assert_eq!(left.len(), 2, "{left:?}");
 }
 
 #[test]
@@ -403,7 +402,7 @@ fn a_report_that_cannot_be_written_is_an_error() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("standard output"), "{}", text(&output.stderr));
     fails(&["report", made.path(), "--html", "/nowhere/a.html"], 1, "cannot write /nowhere/a.html");
-    fails(&["report", made.path(), "--png", "/"], 1, "names no file");
+    fails(&["report", made.path(), "--svg", "/"], 1, "names no file");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use quo::affinity::{Backend, CALLER, Kernel, Target};
 use quo::{Context, CpuSet, ErrorKind, ObjectType};
 use support::contexts::with_contexts;
 
-fn main() {
+fn main() -> std::process::ExitCode {
     support::run(&[
         ("one_thread_is_bound_and_set_back", one_thread_is_bound_and_set_back),
         ("followers_move_and_threads_with_their_own_mask_stay", followers_move_others_stay),
@@ -23,13 +23,13 @@ fn main() {
         ("cpus_that_do_not_exist_are_refused", cpus_that_do_not_exist_are_refused),
         ("a_guard_pops_when_dropped_and_free_pops_the_rest", guards_and_free_pop),
         ("pushes_of_two_contexts_nest", pushes_of_two_contexts_nest),
-    ]);
+    ])
 }
 
 /// Skips the test that calls it, before it forks, if the process may use only one CPU.
 fn two_cpus() {
     if mask_of(CALLER).unwrap().len() < 2 {
-        support::skip("this process may use one CPU only");
+        quo_tests::suite::skip("this process may use one CPU only");
     }
 }
 

@@ -14,7 +14,7 @@ use quo::{Context, CpuSet, ObjectType};
 use support::contexts::options;
 use support::{Ranks, Segments};
 
-fn main() {
+fn main() -> std::process::ExitCode {
     support::run(&[
         ("shrunk_cpuset_is_used_by_contexts", shrunk_cpuset_is_used_by_contexts),
         ("changed_cpuset_is_used_by_the_next_phase", changed_cpuset_is_used_by_the_next_phase),
@@ -24,7 +24,7 @@ fn main() {
         ("bound_rank_stays_bound_when_its_cpus_are_all", bound_rank_stays_bound),
         ("binding_to_a_taken_cpu_comes_back_with_it", binding_comes_back_with_its_cpu),
         ("changed_cpuset_shows_in_queries_at_once", changed_cpuset_shows_in_queries_at_once),
-    ]);
+    ])
 }
 
 /// A control group of version 1, removed at the end.
@@ -33,15 +33,15 @@ struct Group(PathBuf);
 impl Group {
     fn new(name: &str) -> Self {
         if quo::affinity::kernel::mask_of(0).unwrap() != CpuSet::from_range(0..2) {
-            support::skip("needs exactly CPUs 0 and 1");
+            quo_tests::suite::skip("needs exactly CPUs 0 and 1");
         }
         let root = Path::new("/sys/fs/cgroup/cpuset");
         let Ok(memory) = fs::read_to_string(root.join("cpuset.mems")) else {
-            support::skip("no cpuset of control groups version 1 is mounted");
+            quo_tests::suite::skip("no cpuset of control groups version 1 is mounted");
         };
         let group = root.join(format!("quo-test-{name}-{}", std::process::id()));
         if fs::create_dir(&group).is_err() {
-            support::skip("control groups cannot be made here: needs root");
+            quo_tests::suite::skip("control groups cannot be made here: needs root");
         }
         let group = Self(group);
         group.write("cpuset.mems", memory.trim());

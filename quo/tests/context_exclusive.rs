@@ -16,7 +16,7 @@ use quo::{Context, ErrorKind, ObjectType};
 use support::contexts::{TWO_PACKAGES, options, with_contexts};
 use support::{End, Ranks, Segments};
 
-fn main() {
+fn main() -> std::process::ExitCode {
     support::run(&[
         ("exclusive_phases_of_two_jobs_never_overlap", phases_of_two_jobs_never_overlap),
         ("killed_holder_leaves_its_hardware_to_the_next", killed_holder_leaves_its_hardware),
@@ -24,7 +24,7 @@ fn main() {
         ("phase_that_takes_what_is_left_runs_beside", phase_that_takes_what_is_left),
         ("exclusive_workers_that_share_cpus_are_refused", workers_that_share_cpus_are_refused),
         ("exclusive_phase_on_a_simulated_machine_runs", phase_on_a_simulated_machine_runs),
-    ]);
+    ])
 }
 
 fn alone() -> PhaseSpec {
@@ -136,7 +136,7 @@ fn limit_ends_the_wait_on_every_rank() {
 fn phase_that_takes_what_is_left() {
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
     if online.trim() == "0" {
-        support::skip("the machine has one CPU");
+        quo_tests::suite::skip("the machine has one CPU");
     }
     let first = Split::counts(&[1]).over(ObjectType::Pu);
     beside_a_holder(1, false, Some(first), |context, let_go| {
@@ -162,7 +162,7 @@ fn workers_that_share_cpus_are_refused() {
     let cpus: quo::CpuSet = cpus.trim().parse().unwrap();
     let size = 2 * cpus.len();
     if size > 16 {
-        support::skip("the machine has more CPUs than this test starts ranks");
+        quo_tests::suite::skip("the machine has more CPUs than this test starts ranks");
     }
     let space = LocalSpace::new(size, segments.path()).unwrap();
     Ranks::fork(size, |rank| {

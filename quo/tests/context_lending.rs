@@ -16,7 +16,7 @@ use support::{End, Ranks, Segments};
 
 const CORES: [(&str, &str); 2] = [("QUO_TOPOLOGY", TWO_PACKAGES), ("QUO_BINDING", "core")];
 
-fn main() {
+fn main() -> std::process::ExitCode {
     support::run(&[
         ("cores_of_lenders_are_borrowed_and_given_back", cores_are_borrowed_and_given_back),
         ("borrower_sees_the_return_and_the_owner_goes_on", borrower_sees_the_return),
@@ -28,7 +28,7 @@ fn main() {
         ("killed_lender_leaves_its_core_to_borrowers", killed_lender_leaves_its_core),
         ("loan_outlives_no_context_and_no_change", loan_outlives_no_context_and_no_change),
         ("detached_rank_neither_lends_nor_borrows", detached_rank_neither_lends_nor_borrows),
-    ]);
+    ])
 }
 
 fn cpus(list: &str) -> CpuSet {

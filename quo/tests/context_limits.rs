@@ -12,7 +12,7 @@ use quo::{Context, CpuSet, ErrorKind, ObjectType};
 use support::contexts::options;
 use support::{Ranks, Segments};
 
-fn main() {
+fn main() -> std::process::ExitCode {
     support::run(&[
         ("limit_holds_from_the_next_phase_on", limit_holds_from_the_next_phase_on),
         ("lifted_limit_gives_bindings_back", lifted_limit_gives_bindings_back),
@@ -20,7 +20,7 @@ fn main() {
         ("scope_without_limited_cpus_keeps_its_part", scope_without_limited_cpus_keeps_its_part),
         ("kernel_holds_ranks_inside_the_limit", kernel_holds_ranks_inside_the_limit),
         ("limits_without_sense_are_refused", limits_without_sense_are_refused),
-    ]);
+    ])
 }
 
 fn set(list: &str) -> CpuSet {
@@ -163,7 +163,7 @@ fn scope_without_limited_cpus_keeps_its_part() {
 fn kernel_holds_ranks_inside_the_limit() {
     let mask = || quo::affinity::kernel::mask_of(0).unwrap();
     if mask() != CpuSet::from_range(0..2) {
-        support::skip("needs exactly CPUs 0 and 1");
+        quo_tests::suite::skip("needs exactly CPUs 0 and 1");
     }
     with_job(&[], |job| {
         for (limit, cpus) in [(Some("1"), "1"), (Some("0"), "0"), (None, "0-1")] {

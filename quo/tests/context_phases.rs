@@ -12,7 +12,7 @@ use quo::{Context, CpuSet, ErrorKind, ObjectType};
 use support::contexts::{TWO_PACKAGES, options, set, with_contexts};
 use support::{End, Ranks, Segments};
 
-fn main() {
+fn main() -> std::process::ExitCode {
     support::run(&[
         ("phases_run_on_workers_only", phases_run_on_workers_only),
         ("a_panic_in_a_phase_wakes_everyone", a_panic_in_a_phase_wakes_everyone),
@@ -26,7 +26,7 @@ fn main() {
         ("explanations_read_back_what_was_pushed", explanations_read_back_what_was_pushed),
         ("push_in_another_context_is_named_with_its_overlap", push_beside_is_named),
         ("push_of_another_job_is_named_with_its_overlap", push_of_another_job_is_named),
-    ]);
+    ])
 }
 
 fn phases_run_on_workers_only() {
@@ -256,7 +256,7 @@ fn overlaps(context: &Context) -> String {
 fn push_beside_is_named() {
     let allowed = quo::affinity::kernel::mask_of(0).unwrap();
     let Some(last) = allowed.last().filter(|_| allowed.len() > 1) else {
-        support::skip("needs two CPUs");
+        quo_tests::suite::skip("needs two CPUs");
     };
     let target = Target::Cpus(CpuSet::single(last));
     let segments = Segments::new();

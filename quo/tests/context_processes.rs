@@ -17,7 +17,7 @@ use quo::{Context, CpuSet, ErrorKind, ObjectType};
 use support::contexts::{TWO_PACKAGES, options, set, with_contexts};
 use support::{Ranks, Segments};
 
-fn main() {
+fn main() -> std::process::ExitCode {
     support::run(&[
         ("ranks_of_one_node_know_each_other", ranks_of_one_node_know_each_other),
         ("nodes_are_told_apart_and_numbered_alike", nodes_are_told_apart_and_numbered_alike),
@@ -62,7 +62,7 @@ fn main() {
             "survivors_go_on_after_expelling_the_dead",
             deaths::survivors_go_on_after_expelling_the_dead,
         ),
-    ]);
+    ])
 }
 
 fn ranks_of_one_node_know_each_other() {
@@ -237,7 +237,7 @@ fn a_missing_directory_is_one_error() {
 
 fn no_room_is_one_error_on_all() {
     if !nix::unistd::geteuid().is_root() {
-        support::skip("mounting a small file system needs root");
+        quo_tests::suite::skip("mounting a small file system needs root");
     }
     let segments = Segments::new();
     let full = segments.path().join("full");

@@ -13,13 +13,13 @@ use quo::{Context, CpuSet, ObjectType};
 use support::contexts::{options, set};
 use support::{Ranks, Segments};
 
-fn main() {
+fn main() -> std::process::ExitCode {
     support::run(&[
         ("quota_caps_the_threads_of_a_worker", quota_caps_the_threads_of_a_worker),
         ("quota_is_shared_by_the_workers_of_its_group", quota_is_shared_by_workers),
         ("ignored_quota_caps_nothing", ignored_quota_caps_nothing),
         ("quota_has_no_effect_on_a_simulated_machine", simulated_machine_has_no_quota),
-    ]);
+    ])
 }
 
 /// A control group with a CPU quota, removed at the end.
@@ -29,7 +29,7 @@ impl Group {
     /// Creates a group with `percent` of a CPU.
     fn new(name: &str, percent: u32) -> Self {
         if mask_of(0).unwrap() != CpuSet::from_range(0..2) {
-            support::skip("needs exactly CPUs 0 and 1");
+            quo_tests::suite::skip("needs exactly CPUs 0 and 1");
         }
         let places = [("/sys/fs/cgroup/cpu", false), ("/sys/fs/cgroup", true)];
         let file = |unified| if unified { "cpu.max" } else { "cpu.cfs_quota_us" };
@@ -44,7 +44,7 @@ impl Group {
                 return group;
             }
         }
-        support::skip("no control group with a CPU quota can be made here: needs root")
+        quo_tests::suite::skip("no control group with a CPU quota can be made here: needs root")
     }
 
     /// Moves this process into the group.

@@ -11,7 +11,7 @@ use quo::topology::DeviceKind;
 use quo::{Context, CpuSet, ErrorKind, ObjectType};
 use support::contexts::with_contexts;
 
-fn main() {
+fn main() -> std::process::ExitCode {
     support::run(&[
         ("parts_are_disjoint_and_ranks_bound_inside", parts_are_disjoint_and_ranks_bound_inside),
         ("phases_of_two_scopes_run_at_the_same_time", phases_of_two_scopes_run_at_once),
@@ -30,7 +30,7 @@ fn main() {
         ("scopes_near_devices_have_the_cores_near_them", scopes_near_devices_have_their_cores),
         ("device_that_is_not_there_fails_on_every_rank", missing_device_fails_on_every_rank),
         ("kernel_holds_each_rank_in_its_part", kernel_holds_each_rank_in_its_part),
-    ]);
+    ])
 }
 
 const EIGHT_CORES: (&str, &str) = ("QUO_TOPOLOGY", "pack:2 core:4 pu:1");
@@ -293,7 +293,7 @@ fn missing_device_fails_on_every_rank() {
 fn kernel_holds_each_rank_in_its_part() {
     let usable = quo::affinity::kernel::mask_of(0).unwrap();
     if usable != CpuSet::from_range(0..2) {
-        support::skip("needs exactly CPUs 0 and 1");
+        quo_tests::suite::skip("needs exactly CPUs 0 and 1");
     }
     with_contexts(2, &[], |context| {
         let before = context.binding().unwrap();

@@ -18,12 +18,12 @@ use quo_tests::suite::is_long;
 use support::contexts::options;
 use support::{Ranks, Segments};
 
-fn main() {
+fn main() -> std::process::ExitCode {
     support::run(&[
         ("contexts_of_their_own_keep_threads_apart", contexts_keep_threads_apart),
         ("contexts_shared_by_threads_restore_every_mask", shared_contexts_restore_masks),
         ("phases_scopes_loans_and_frees_mix", phases_scopes_loans_and_frees_mix),
-    ]);
+    ])
 }
 
 /// Rounds of all parts of a test in the full suite, of one to three pushes and as many pops each.
@@ -39,7 +39,7 @@ fn mask() -> CpuSet {
 fn cpus() -> Vec<usize> {
     let all: Vec<usize> = mask().iter().collect();
     if all.len() < 2 {
-        support::skip("needs two CPUs");
+        quo_tests::suite::skip("needs two CPUs");
     }
     all
 }

@@ -18,14 +18,15 @@ use support::contexts::options;
 /// Set in the started processes: the end of their mask's explanation.
 const EXPECTED: &str = "QUO_TEST_EXPECTED";
 
-fn main() {
+fn main() -> std::process::ExitCode {
     if let Ok(expected) = std::env::var(EXPECTED) {
-        return in_one_process(&expected);
+        in_one_process(&expected);
+        return std::process::ExitCode::SUCCESS;
     }
     support::run(&[
         ("thread_bound_by_openmp_is_not_the_launchers", openmp_is_not_the_launcher),
         ("one_place_for_openmp_is_the_launchers_choice", one_place_is_the_launchers),
-    ]);
+    ])
 }
 
 /// Loads libgomp, like the start of a program linked with it. Returns false if it is not installed.
@@ -61,10 +62,10 @@ fn start(expected: &str) {
 fn cpus() -> CpuSet {
     let all = mask_of(CALLER).unwrap();
     if all.len() < 2 {
-        support::skip("needs two CPUs");
+        quo_tests::suite::skip("needs two CPUs");
     }
     if !load() {
-        support::skip("there is no libgomp.so.1 on this machine");
+        quo_tests::suite::skip("there is no libgomp.so.1 on this machine");
     }
     all
 }

@@ -18,6 +18,9 @@ pub struct Nodes {
 
 impl Nodes {
     /// Creates nodes for jobs of `program` with `each` consecutive ranks on each node.
+    ///
+    /// # Errors
+    /// A folder or the program cannot be created.
     pub fn new(count: usize, each: usize, program: &Path) -> Result<Self> {
         let segments = tempfile::Builder::new().prefix("quo-nodes-").tempdir_in("/dev/shm")?;
         for node in 0..count {
@@ -43,6 +46,9 @@ impl Nodes {
     }
 
     /// Checks that no node has a segment left.
+    ///
+    /// # Errors
+    /// A segment is left, or a folder cannot be read.
     pub fn expect_clean(&self) -> Result<()> {
         for node in 0..self.count {
             let left = fs::read_dir(self.segments.path().join(node.to_string()))?.count();

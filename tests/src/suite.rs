@@ -5,11 +5,13 @@
 //! time of each.
 #![allow(clippy::print_stdout)] // Its output is for the user that runs the tests.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 
 use crate::selection::Selection;
 
@@ -43,6 +45,9 @@ pub fn skip(reason: impl Into<String>) -> ! {
 /// Verdict of a test, from what its function returns.
 pub trait Verdict {
     /// Returns the verdict.
+    ///
+    /// # Errors
+    /// The test failed, or was skipped.
     fn verdict(self) -> Result<()>;
 }
 
@@ -59,7 +64,8 @@ impl Verdict for Result<()> {
 }
 
 /// Defines a test program of these functions, without arguments, for tests that may find that they
-/// cannot run.
+/// cannot run. `within LIMIT;` before them is another limit of a test than [`LIMIT`], `by RUN;`
+/// another function that runs them.
 ///
 /// ```no_run
 /// fn sums_are_right() {
@@ -72,13 +78,18 @@ impl Verdict for Result<()> {
 /// ```
 #[macro_export]
 macro_rules! suite {
-    ($($name:ident)*) => {
+    (by $run:expr; $($name:ident)*) => {
         fn main() -> std::process::ExitCode {
-            use $crate::suite::{LONG_LIMIT, Test, Verdict as _, run_within};
+            use $crate::suite::{Test, Verdict as _};
             const TESTS: &[Test] = &[$((stringify!($name), || $name().verdict())),*];
-            run_within(LONG_LIMIT, TESTS)
+            let run: fn(&[Test]) -> std::process::ExitCode = $run;
+            run(TESTS)
         }
     };
+    (within $limit:expr; $($name:ident)*) => {
+        $crate::suite! { by |tests| $crate::suite::run_within($limit, tests); $($name)* }
+    };
+    ($($name:ident)*) => { $crate::suite! { within $crate::suite::LIMIT; $($name)* } };
 }
 
 /// Returns true in the full suite, which shortens nothing and checks times (`QUO_TESTS_LONG`).
@@ -116,22 +127,32 @@ fn run_bounded(
     obstacle: Option<String>,
     look: impl Fn() -> Result<()>,
 ) -> ExitCode {
+    let tests = tests.iter().map(|(name, test)| ((*name).to_owned(), test));
+    run_each(tests, |test| match &obstacle {
+        Some(reason) => bail!(Skipped(reason.clone())),
+        None => bounded(*test, limit).and_then(|()| look()),
+    })
+}
+
+/// Runs the selected ones of some named tests on this thread, one after the other, and prints the
+/// usual lines. A test with the error [`Skipped`] is counted as skipped.
+#[must_use]
+pub fn run_each<T>(
+    tests: impl IntoIterator<Item = (String, T)>,
+    mut run: impl FnMut(T) -> Result<()>,
+) -> ExitCode {
     let selection = Selection::of_this_program();
-    let wanted: Vec<&Test> = tests.iter().filter(|(name, _)| selection.wants(name)).collect();
+    let tests = tests.into_iter().filter(|(name, _)| selection.wants(name));
     if selection.is_listing() {
-        wanted.iter().for_each(|(name, _)| println!("{name}: test"));
+        tests.for_each(|(name, _)| println!("{name}: test"));
         return ExitCode::SUCCESS;
     }
-    println!("\nrunning {} tests", wanted.len());
+    let tests: Vec<(String, T)> = tests.collect();
+    println!("\nrunning {} tests", tests.len());
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for (name, test) in wanted {
-        if let Some(reason) = &obstacle {
-            println!("test {name} ... ignored: {reason}");
-            skipped += 1;
-            continue;
-        }
+    for (name, test) in tests {
         let start = Instant::now();
-        let verdict = bounded(*test, limit).and_then(|()| look());
+        let verdict = run(test);
         let seconds = start.elapsed().as_secs_f64();
         match &verdict {
             Ok(()) => {
@@ -153,6 +174,21 @@ fn run_bounded(
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Runs a test that panics where it fails, or [skips](skip) itself.
+///
+/// # Errors
+/// The test panicked; [`Skipped`] if it skipped itself.
+pub fn caught(test: impl FnOnce()) -> Result<()> {
+    catch_unwind(AssertUnwindSafe(test)).map_err(error_of)
+}
+
+fn error_of(panic: Box<dyn Any + Send>) -> anyhow::Error {
+    match panic.downcast::<Skipped>() {
+        Ok(skipped) => (*skipped).into(),
+        Err(_) => anyhow!("it panicked; see above"),
+    }
+}
+
 fn bounded(test: fn() -> Result<()>, limit: Duration) -> Result<()> {
     let (report, verdict) = channel();
     let thread = std::thread::spawn(move || {
@@ -164,12 +200,7 @@ fn bounded(test: fn() -> Result<()>, limit: Duration) -> Result<()> {
             let _already_reported = thread.join();
             outcome
         }
-        Err(RecvTimeoutError::Disconnected) => {
-            match thread.join().map_err(|cause| cause.downcast::<Skipped>()) {
-                Err(Ok(skipped)) => Err((*skipped).into()),
-                _ => Err(anyhow!("it panicked; see above")),
-            }
-        }
+        Err(RecvTimeoutError::Disconnected) => thread.join().map_err(error_of),
         Err(RecvTimeoutError::Timeout) => Err(anyhow!("still running after {} s", limit.as_secs())),
     }
 }

@@ -3,35 +3,20 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use quo_tests::example::{TINY, expect_same_fields, small_deck};
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::Skipped;
 use quo_tests::{BindTo, Checkout, Job, Nodes, Outcome, until};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-const TESTS: &[Test] = &[
-    ("parked_ranks_come_and_go_and_the_bits_stay", parked),
-    ("the_same_with_a_library_that_keeps_its_context", library),
-    ("started_and_ended_ranks_leave_the_bits_unchanged", started),
-    ("run_told_from_outside_resizes_and_the_bits_stay", told),
-    ("resize_granted_before_the_first_probe_moves_the_initial_state", granted_early),
-    ("nodes_come_and_go_with_their_workers", nodes),
-    ("sizes_with_too_few_rows_are_refused_during_the_run", too_few_rows),
-    ("a_plan_that_is_none_is_told_once", bad_plan),
-];
-
 /// Up to eight ranks and back to two; the numbers are steps of the flow.
 const PLAN: &str = "at 10: size 2\nat 20: size 4\nat 30: size 8\nat 40: size 2\n";
 const SIZES: [u64; 5] = [1, 2, 4, 8, 2];
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 struct Coupled {
     checkout: Checkout,
@@ -177,20 +162,20 @@ fn expect_all(coupled: &Coupled, outcome: &Outcome) -> Result<Value> {
     Ok(result)
 }
 
-fn parked() -> Result<()> {
+fn parked_ranks_come_and_go_and_the_bits_stay() -> Result<()> {
     let coupled = Coupled::new()?;
     let job = coupled.elastic(Job::new(8, &coupled.program).bind_to(BindTo::Core));
     expect_all(&coupled, &job.run()?).map(drop)
 }
 
-fn library() -> Result<()> {
+fn the_same_with_a_library_that_keeps_its_context() -> Result<()> {
     let coupled = Coupled::new()?;
     let job = coupled.elastic(Job::new(8, &coupled.program).bind_to(BindTo::Core));
     let job = job.arg("--variant").arg("callee");
     expect_all(&coupled, &job.run()?).map(drop)
 }
 
-fn started() -> Result<()> {
+fn started_and_ended_ranks_leave_the_bits_unchanged() -> Result<()> {
     let coupled = Coupled::new()?;
     let job = coupled.elastic(Job::new(1, &coupled.program));
     let outcome = job.arg("--most").arg("8").arg("--crowded").run()?;
@@ -243,7 +228,7 @@ fn conversation(sockets: &Path) -> Result<()> {
     Ok(())
 }
 
-fn told() -> Result<()> {
+fn run_told_from_outside_resizes_and_the_bits_stay() -> Result<()> {
     let coupled = Coupled::new()?;
     let sockets = coupled.path("sockets");
     let job = Job::new(4, &coupled.program).arg("elastic").arg("--start").arg("1");
@@ -270,7 +255,7 @@ fn told() -> Result<()> {
     Ok(())
 }
 
-fn granted_early() -> Result<()> {
+fn resize_granted_before_the_first_probe_moves_the_initial_state() -> Result<()> {
     let coupled = Coupled::new()?;
     let flags = ["-shared", "-fPIC"];
     let barrier = coupled.checkout.compile_c(
@@ -293,7 +278,7 @@ fn granted_early() -> Result<()> {
     Ok(())
 }
 
-fn nodes() -> Result<()> {
+fn nodes_come_and_go_with_their_workers() -> Result<()> {
     let coupled = Coupled::new()?;
     let nodes = Nodes::new(3, 3, &coupled.program)?;
     // The second and the third node come with their first ranks.
@@ -311,7 +296,7 @@ fn nodes() -> Result<()> {
     nodes.expect_clean()
 }
 
-fn too_few_rows() -> Result<()> {
+fn sizes_with_too_few_rows_are_refused_during_the_run() -> Result<()> {
     let coupled = Coupled::new()?;
     let deck = fs::read_to_string(coupled.path("deck.toml"))?;
     fs::write(coupled.path("deck.toml"), deck.replace("ny = 48", "ny = 3"))?;
@@ -326,7 +311,7 @@ fn too_few_rows() -> Result<()> {
     Ok(())
 }
 
-fn bad_plan() -> Result<()> {
+fn a_plan_that_is_none_is_told_once() -> Result<()> {
     let coupled = Coupled::new()?;
     fs::write(coupled.path("plan"), "at 10: size many\n")?;
     let outcome = coupled.elastic(Job::new(3, &coupled.program)).run()?;
@@ -336,4 +321,15 @@ fn bad_plan() -> Result<()> {
     ensure!(said.len() == 1 && said[0].contains("line 1, column 13"), "{}", outcome.report());
     outcome.expect_clean()?;
     Ok(())
+}
+
+quo_tests::suite! {
+    parked_ranks_come_and_go_and_the_bits_stay
+    the_same_with_a_library_that_keeps_its_context
+    started_and_ended_ranks_leave_the_bits_unchanged
+    run_told_from_outside_resizes_and_the_bits_stay
+    resize_granted_before_the_first_probe_moves_the_initial_state
+    nodes_come_and_go_with_their_workers
+    sizes_with_too_few_rows_are_refused_during_the_run
+    a_plan_that_is_none_is_told_once
 }

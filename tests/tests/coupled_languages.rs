@@ -3,29 +3,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use quo_tests::example::{self, TINY, expect_refusal, expect_same_fields, small_deck};
-use quo_tests::suite::{Skipped, Test, run};
+use quo_tests::suite::Skipped;
 use quo_tests::{BindTo, Checkout, Job, Outcome, coupled_fortran};
 
 const LIMIT: Duration = Duration::from_secs(120);
-
-const TESTS: &[Test] = &[
-    ("fortran_ends_with_equal_bits_on_any_rank_count", fortran_on_ranks),
-    ("fortran_ends_with_the_same_bits_on_other_machines", fortran_on_machines),
-    ("workers_are_widened_and_the_others_sleep", workers_are_widened),
-    ("one_output_is_expected_of_all", one_output_is_expected),
-    ("fortran_refuses_what_it_cannot_do", fortran_refuses),
-    ("a_solver_that_gives_up_ends_all_ranks", a_solver_that_gives_up),
-    ("a_bad_deck_is_not_made_a_namelist", a_bad_deck),
-];
-
-fn main() -> ExitCode {
-    run(TESTS, None)
-}
 
 /// The programs, and a folder for their files.
 struct Coupled {
@@ -91,7 +76,7 @@ fn checksum(outcome: &Outcome) -> Result<&str> {
     Ok(said.lines().next().unwrap_or_default())
 }
 
-fn fortran_on_ranks() -> Result<()> {
+fn fortran_ends_with_equal_bits_on_any_rank_count() -> Result<()> {
     let coupled = Coupled::new()?;
     let deck = coupled.deck(&TINY)?;
     let namelist = coupled.namelist(&deck)?;
@@ -113,7 +98,7 @@ fn tellings(outcome: &Outcome) -> Vec<String> {
     lines.map(|line| line.split(" for ").next().unwrap_or_default().to_owned()).collect()
 }
 
-fn fortran_on_machines() -> Result<()> {
+fn fortran_ends_with_the_same_bits_on_other_machines() -> Result<()> {
     let coupled = Coupled::new()?;
     let machines: [(&str, &str, usize, &[&str]); 4] = [
         (
@@ -181,7 +166,7 @@ impl Telling {
 }
 
 /// On the real machine, by the kernel's counts: a rank that spins uses as much CPU time as time.
-fn workers_are_widened() -> Result<()> {
+fn workers_are_widened_and_the_others_sleep() -> Result<()> {
     let cpus = std::thread::available_parallelism()?.get();
     if cpus < 2 {
         bail!(Skipped("one CPU cannot be lent".to_owned()));
@@ -202,7 +187,7 @@ fn workers_are_widened() -> Result<()> {
     Ok(())
 }
 
-fn one_output_is_expected() -> Result<()> {
+fn one_output_is_expected_of_all() -> Result<()> {
     let coupled = Coupled::new()?;
     let deck = coupled.deck(&[])?;
     let expected = coupled.checkout.root().join("examples/coupled/decks/small.checksum");
@@ -219,7 +204,7 @@ fn one_output_is_expected() -> Result<()> {
     Ok(())
 }
 
-fn fortran_refuses() -> Result<()> {
+fn fortran_refuses_what_it_cannot_do() -> Result<()> {
     let coupled = Coupled::new()?;
     let program = coupled_fortran()?;
     let namelist = coupled.namelist(&coupled.deck(&TINY)?)?;
@@ -245,7 +230,7 @@ fn fortran_refuses() -> Result<()> {
     Ok(())
 }
 
-fn a_solver_that_gives_up() -> Result<()> {
+fn a_solver_that_gives_up_ends_all_ranks() -> Result<()> {
     let coupled = Coupled::new()?;
     let deck = coupled.deck(&[("max_iterations = 2000", "max_iterations = 1")])?;
     let words = ["after 10 steps", "max_iterations"];
@@ -256,10 +241,20 @@ fn a_solver_that_gives_up() -> Result<()> {
     expect_refusal(&outcome, 1, &words)
 }
 
-fn a_bad_deck() -> Result<()> {
+fn a_bad_deck_is_not_made_a_namelist() -> Result<()> {
     let coupled = Coupled::new()?;
     let deck = coupled.deck(&[("cfl = 0.45", "cfl = 4.5")])?;
     let error = coupled.namelist(&deck).err().context("the deck was accepted")?;
     ensure!(error.to_string().contains("line 11: time.cfl"), "{error}");
     Ok(())
+}
+
+quo_tests::suite! {
+    fortran_ends_with_equal_bits_on_any_rank_count
+    fortran_ends_with_the_same_bits_on_other_machines
+    workers_are_widened_and_the_others_sleep
+    one_output_is_expected_of_all
+    fortran_refuses_what_it_cannot_do
+    a_solver_that_gives_up_ends_all_ranks
+    a_bad_deck_is_not_made_a_namelist
 }

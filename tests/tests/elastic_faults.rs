@@ -7,42 +7,15 @@ mod job;
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail, ensure};
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::Skipped;
 use quo_tests::{Checkout, Family, Launcher};
 use rustix::process::Pid;
 
 use job::{ALONE, Faulted, Launch, WHOLE, end, ended_with_one_error, ends, kill_and_wait};
 
-const TESTS: &[Test] = &[
-    ("failed_start_ends_its_request_and_the_next_succeeds", refused),
-    ("processes_beyond_the_slots_are_refused_before_anything_is_started", crowded),
-    ("rank_with_busy_context_refuses_the_resize", busy),
-    ("program_that_never_calls_mpi_is_given_up", never),
-    ("program_ending_before_mpi_is_given_up", ends_early),
-    ("hanging_start_is_left_alone_and_tried_once_more", beside),
-    ("hanging_start_is_ended_where_its_place_is_needed", again),
-    ("hanging_start_releases_the_launcher_when_rank_0_is_killed", outlived),
-    ("joiner_killed_before_ready_is_given_up", before_ready),
-    ("joiner_killed_when_ready_is_given_up", when_ready),
-    ("joiner_killed_in_the_window_ends_the_job_with_error", joiner_in_window),
-    ("leaver_killed_during_the_move_ends_the_job_with_error", leaver),
-    ("rank_killed_while_all_probe_fails_the_next_resize", probing),
-    ("rank_killed_while_awaited_in_a_resize_is_named", awaited),
-    ("ranks_killed_while_begin_makes_a_communicator_are_named", in_create_group),
-    ("sleeper_killed_before_the_end_is_named_by_all_ranks", asleep),
-    ("sleeper_killed_is_struck_off_and_the_world_changes_on", struck_off),
-    ("sleeper_killed_is_struck_off_before_others_are_started", struck_off_by_start),
-    ("launcher_that_ends_the_job_leaves_nothing", ended_by_launcher),
-];
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
-
-fn refused() -> Result<()> {
+fn failed_start_ends_its_request_and_the_next_succeeds() -> Result<()> {
     let job = Faulted::growing(WHOLE)?;
     fs::rename(job.file("joiner"), job.file("right"))?;
     let said = job.tell(&["grow", "test", "1", "--wait"])?;
@@ -66,7 +39,7 @@ fn refused() -> Result<()> {
     Ok(())
 }
 
-fn crowded() -> Result<()> {
+fn processes_beyond_the_slots_are_refused_before_anything_is_started() -> Result<()> {
     let job = Faulted::growing(Launch { files: &["slots"], ..WHOLE })?;
     let said = job.tell(&["status", "test"])?;
     let most: Option<usize> =
@@ -87,7 +60,7 @@ fn crowded() -> Result<()> {
     Ok(())
 }
 
-fn busy() -> Result<()> {
+fn rank_with_busy_context_refuses_the_resize() -> Result<()> {
     let job = Faulted::start(Launch { processes: 2, ranks: 2, ..WHOLE })?;
     for rank in [1, 0] {
         let file = format!("push-{rank}");
@@ -108,7 +81,7 @@ fn busy() -> Result<()> {
     Ok(())
 }
 
-fn never() -> Result<()> {
+fn program_that_never_calls_mpi_is_given_up() -> Result<()> {
     let job = Faulted::growing(Launch { processes: 2, seconds: 3, ..WHOLE })?;
     fs::rename(job.file("joiner"), job.file("right"))?;
     job.put("hold-never")?;
@@ -140,7 +113,7 @@ fn never() -> Result<()> {
     Ok(())
 }
 
-fn ends_early() -> Result<()> {
+fn program_ending_before_mpi_is_given_up() -> Result<()> {
     for status in [0, 3] {
         let job = Faulted::growing(Launch { seconds: 3, ..ALONE })?;
         fs::rename(job.file("joiner"), job.file("right"))?;
@@ -162,11 +135,11 @@ fn ends_early() -> Result<()> {
     Ok(())
 }
 
-fn beside() -> Result<()> {
+fn hanging_start_is_left_alone_and_tried_once_more() -> Result<()> {
     hangs_once(ALONE, "until the job ends; the start is tried once more", 3)
 }
 
-fn again() -> Result<()> {
+fn hanging_start_is_ended_where_its_place_is_needed() -> Result<()> {
     hangs_once(Launch { files: &["slots"], ..ALONE }, "was killed; the start is tried once more", 2)
 }
 
@@ -196,7 +169,7 @@ fn grown_at_the_second_attempt(launch: Launch) -> Result<Faulted> {
     bail!("no second attempt succeeds:\n{}", job.job.said());
 }
 
-fn outlived() -> Result<()> {
+fn hanging_start_releases_the_launcher_when_rank_0_is_killed() -> Result<()> {
     let job = grown_at_the_second_attempt(ALONE)?;
     let hangs = fs::read_to_string(job.file("hangs"))?.trim().to_owned();
     let status = PathBuf::from(format!("/proc/{hangs}/status"));
@@ -244,7 +217,7 @@ fn lives_on(job: Faulted, cause: &str) -> Result<()> {
     Ok(())
 }
 
-fn before_ready() -> Result<()> {
+fn joiner_killed_before_ready_is_given_up() -> Result<()> {
     let job = Faulted::growing(Launch { seconds: 3, files: &["hold-start"], ..ALONE })?;
     let asking = job.asks(&["grow", "test", "1", "--wait"])?;
     job.kill("waits: start")?;
@@ -253,7 +226,7 @@ fn before_ready() -> Result<()> {
     lives_on(job, "joiner-lost")
 }
 
-fn when_ready() -> Result<()> {
+fn joiner_killed_when_ready_is_given_up() -> Result<()> {
     // With MPICH the next process that is started sometimes crashes in MPI_Init, in UCX, and the
     // job ends: 2 of 76 times on a busy machine, 14 of 169 when rank 0 starts it.
     let attempts = if Launcher::find()?.family() == Family::Mpich { 3 } else { 1 };
@@ -278,7 +251,7 @@ fn killed_when_ready() -> Result<()> {
     lives_on(job, "joiner-lost")
 }
 
-fn joiner_in_window() -> Result<()> {
+fn joiner_killed_in_the_window_ends_the_job_with_error() -> Result<()> {
     let job = Faulted::growing(Launch { files: &["hold-joiner"], ..ALONE })?;
     let _asking = job.asks(&["grow", "test", "1", "--wait"])?;
     job.kill("waits: joiner")?;
@@ -287,14 +260,14 @@ fn joiner_in_window() -> Result<()> {
 
 const THREE: Launch = Launch { processes: 3, ranks: 3, ..ALONE };
 
-fn leaver() -> Result<()> {
+fn leaver_killed_during_the_move_ends_the_job_with_error() -> Result<()> {
     let job = Faulted::start(Launch { files: &["hold-move"], ..THREE })?;
     let _asking = job.asks(&["shrink", "test", "1", "--wait"])?;
     job.kill("waits: move")?;
     ended_with_one_error(job, "member-lost", 2)
 }
 
-fn probing() -> Result<()> {
+fn rank_killed_while_all_probe_fails_the_next_resize() -> Result<()> {
     let job = Faulted::start(Launch { files: &["alone"], ..THREE })?;
     job.kill("is there: rank 1 of 3")?;
     let said = job.tell(&["shrink", "test", "1", "--wait"])?;
@@ -308,7 +281,7 @@ fn probing() -> Result<()> {
     ended_with_one_error(job, "member-lost", 2)
 }
 
-fn awaited() -> Result<()> {
+fn rank_killed_while_awaited_in_a_resize_is_named() -> Result<()> {
     let job = Faulted::start(Launch { files: &["hold-1"], ..THREE })?;
     job.job.wait_for("waits: 1", 1)?;
     let _asking = job.asks(&["shrink", "test", "1", "--wait"])?;
@@ -317,7 +290,7 @@ fn awaited() -> Result<()> {
     ended_with_one_error(job, "member-lost", 2)
 }
 
-fn in_create_group() -> Result<()> {
+fn ranks_killed_while_begin_makes_a_communicator_are_named() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let checkout = Checkout::find()?;
     let source = "tests/programs/dies_in_create_group.c";
@@ -333,7 +306,7 @@ fn in_create_group() -> Result<()> {
     ended_with_one_error(job, "member-lost", 2)
 }
 
-fn asleep() -> Result<()> {
+fn sleeper_killed_before_the_end_is_named_by_all_ranks() -> Result<()> {
     let job = Faulted::start(Launch { processes: 4, ..THREE })?;
     job.kill("is there: no rank")?;
     let (_, outcome) = job.stop()?;
@@ -373,7 +346,7 @@ fn ends_without_the_dead(job: Faulted, survivors: usize) -> Result<()> {
     Ok(())
 }
 
-fn struck_off() -> Result<()> {
+fn sleeper_killed_is_struck_off_and_the_world_changes_on() -> Result<()> {
     let job = with_a_dead_sleeper(4)?;
     for (words, said) in [
         (["shrink", "test", "1"], "is done: 1 ranks, epoch 1"),
@@ -389,7 +362,7 @@ fn struck_off() -> Result<()> {
     ends_without_the_dead(job, 3)
 }
 
-fn struck_off_by_start() -> Result<()> {
+fn sleeper_killed_is_struck_off_before_others_are_started() -> Result<()> {
     let job = with_a_dead_sleeper(3)?;
     let answer = job.tell(&["grow", "test", "2", "--wait"])?;
     if answer.contains("no-capacity") && job.job.said().contains("parked ranks only: ") {
@@ -402,11 +375,33 @@ fn struck_off_by_start() -> Result<()> {
     ends_without_the_dead(job, 3)
 }
 
-fn ended_by_launcher() -> Result<()> {
+fn launcher_that_ends_the_job_leaves_nothing() -> Result<()> {
     let job = Faulted::start(Launch { survives: false, ..THREE })?;
     job.kill("is there: rank 2 of 3")?;
     let (events, outcome) = job.stop()?;
     ensure!(!outcome.status.success(), "{}", outcome.report());
     ensure!(events.iter().all(|event| event["event"] == "started"), "{events:?}");
     Ok(())
+}
+
+quo_tests::suite! {
+    failed_start_ends_its_request_and_the_next_succeeds
+    processes_beyond_the_slots_are_refused_before_anything_is_started
+    rank_with_busy_context_refuses_the_resize
+    program_that_never_calls_mpi_is_given_up
+    program_ending_before_mpi_is_given_up
+    hanging_start_is_left_alone_and_tried_once_more
+    hanging_start_is_ended_where_its_place_is_needed
+    hanging_start_releases_the_launcher_when_rank_0_is_killed
+    joiner_killed_before_ready_is_given_up
+    joiner_killed_when_ready_is_given_up
+    joiner_killed_in_the_window_ends_the_job_with_error
+    leaver_killed_during_the_move_ends_the_job_with_error
+    rank_killed_while_all_probe_fails_the_next_resize
+    rank_killed_while_awaited_in_a_resize_is_named
+    ranks_killed_while_begin_makes_a_communicator_are_named
+    sleeper_killed_before_the_end_is_named_by_all_ranks
+    sleeper_killed_is_struck_off_and_the_world_changes_on
+    sleeper_killed_is_struck_off_before_others_are_started
+    launcher_that_ends_the_job_leaves_nothing
 }

@@ -5,22 +5,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::{self, Skipped};
 use quo_tests::{BindTo, Checkout, Family, Launcher, Nodes, Outcome, Running};
 use rustix::process::{Pid, Signal, kill_process};
-
-const TESTS: &[Test] = &[
-    ("spawned_rank_killed_before_a_collective_ends_the_job_named", spawned_rank),
-    ("rank_killed_on_another_node_ends_the_job_named", elsewhere),
-    ("random_kills_end_every_job_soon", random),
-    ("joiner_killed_in_its_begin_is_named_to_all", in_begin),
-    ("rank_killed_before_or_in_create_is_named_to_all", in_create),
-    ("random_kills_from_main_on_end_every_job_soon", from_main),
-];
 
 /// Rounds of the gate; `QUO_TESTS_KILL_ROUNDS` overrides the number, and `QUO_TESTS_LONG` selects
 /// the rounds of the full suite.
@@ -37,10 +28,6 @@ const LONGEST_END: f64 = 10.0;
 /// Limit for a job that hangs. A loaded machine slows many processes; the output has the measured
 /// times.
 const LIMIT: Duration = Duration::from_secs(60);
-
-fn main() -> ExitCode {
-    suite::run_within(Duration::from_secs(3_600), TESTS)
-}
 
 /// Returns the number in a variable.
 fn number(variable: &str) -> Option<u64> {
@@ -181,7 +168,7 @@ fn with_word(said: &str, word: &str) -> Vec<Pid> {
     numbers.filter_map(|number| Pid::from_raw(number.parse().ok()?)).collect()
 }
 
-fn spawned_rank() -> Result<()> {
+fn spawned_rank_killed_before_a_collective_ends_the_job_named() -> Result<()> {
     let launch = Launch { processes: 1, ranks: 1, most: 2, seed: 0, survives: false, guards: true };
     let (_folder, program) = program()?;
     let job = Killed::start(&program, launch)?;
@@ -206,7 +193,7 @@ fn spawned_rank() -> Result<()> {
     Ok(())
 }
 
-fn elsewhere() -> Result<()> {
+fn rank_killed_on_another_node_ends_the_job_named() -> Result<()> {
     if Launcher::find()?.family() != Family::OpenMpi4 {
         let reason = "the launcher ends the job itself, or not in order";
         return Err(Skipped(reason.to_owned()).into());
@@ -231,7 +218,7 @@ fn elsewhere() -> Result<()> {
     Ok(())
 }
 
-fn random() -> Result<()> {
+fn random_kills_end_every_job_soon() -> Result<()> {
     needs_survival()?;
     let rounds = rounds(ROUNDS);
     let seed = number("QUO_TESTS_SEED").unwrap_or(1);
@@ -263,7 +250,7 @@ fn with_a_death(folder: &Path, program: &Path, microseconds: u64) -> Result<Outc
 
 /// Kills a joiner at some moment of its `begin` or `commit`: the ranks end the world with an error
 /// that names it.
-fn in_begin() -> Result<()> {
+fn joiner_killed_in_its_begin_is_named_to_all() -> Result<()> {
     needs_survival()?;
     let folder = tempfile::tempdir()?;
     let source = "tests/programs/elastic_begin_death.c";
@@ -286,7 +273,7 @@ fn in_begin() -> Result<()> {
 }
 
 /// Kills a rank before or during the creation of the world: the others get an error that names it.
-fn in_create() -> Result<()> {
+fn rank_killed_before_or_in_create_is_named_to_all() -> Result<()> {
     needs_survival()?;
     let folder = tempfile::tempdir()?;
     let source = "tests/programs/elastic_create_death.c";
@@ -317,7 +304,7 @@ fn in_create() -> Result<()> {
 
 /// Kills processes at any moment from the start of `main`: the others end soon, except where a
 /// process was killed inside `MPI_Init`, in which MPI leaves the others.
-fn from_main() -> Result<()> {
+fn random_kills_from_main_on_end_every_job_soon() -> Result<()> {
     needs_survival()?;
     let rounds = rounds(ROUNDS_FROM_MAIN);
     let seed = number("QUO_TESTS_SEED").unwrap_or(1);
@@ -402,4 +389,14 @@ fn one(program: &Path, seed: u64, round: u64) -> Result<Duration> {
     // Sleeps: as above.
     std::thread::sleep(pause(&mut state, 300));
     job.stop()
+}
+
+quo_tests::suite! {
+    within Duration::from_secs(3_600);
+    spawned_rank_killed_before_a_collective_ends_the_job_named
+    rank_killed_on_another_node_ends_the_job_named
+    random_kills_end_every_job_soon
+    joiner_killed_in_its_begin_is_named_to_all
+    rank_killed_before_or_in_create_is_named_to_all
+    random_kills_from_main_on_end_every_job_soon
 }

@@ -1,38 +1,12 @@
 //! The elastic world in C and Fortran: programs that grow and shrink, and check their state after each change.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::Skipped;
 use quo_tests::{Checkout, Job, Outcome, fortran_support};
 
 const LIMIT: Duration = Duration::from_secs(120);
-
-const TESTS: &[Test] = &[
-    ("in_c_arrays_and_a_context_follow_parked_ranks", c_parked),
-    ("in_c_arrays_and_a_context_follow_spawned_ranks", c_spawned),
-    ("in_c_the_skeleton_of_reshape_runs", c_skeleton),
-    ("reshape_skeleton_in_rust_c_fortran_survives_each_schedule", reshape_schedules),
-    ("reshape_skeleton_in_rust_c_fortran_joins_spawned_ranks", reshape_spawned),
-    ("in_fortran_arrays_and_a_context_follow_parked_ranks", fortran_parked),
-    ("in_fortran_arrays_and_a_context_follow_spawned_ranks", fortran_spawned),
-    ("in_fortran_the_skeleton_of_reshape_runs", fortran_skeleton),
-    ("c_program_with_the_first_options_structure_runs", c_shorter),
-    ("c_options_decide_which_requests_are_accepted", c_options),
-    ("c_requests_events_and_background_moves_are_as_in_rust", c_requests),
-    ("c_moves_that_are_given_up_leave_the_arrays", c_moves),
-    ("one_program_in_rust_c_fortran_prints_the_same", languages),
-    ("rust_program_of_the_guide_grows_and_shrinks", guide),
-    ("c_process_sets_with_wrong_arguments_fail_on_all", c_psets),
-    ("in_c_wrong_arguments_are_refused_and_the_world_works", c_refused),
-    ("in_c_one_ranks_wrong_redistribution_is_an_error_everywhere", c_redistributed),
-    ("in_c_an_ended_rank_has_the_dead_member_code", c_dead),
-];
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 /// Runs a program of `bindings-c/tests/elastic`.
 fn in_c(name: &str, ranks: usize, words: &[&str]) -> Result<Outcome> {
@@ -84,12 +58,12 @@ fn unless_it_cannot(outcome: &Outcome) -> Result<()> {
     }
 }
 
-fn c_parked() -> Result<()> {
+fn in_c_arrays_and_a_context_follow_parked_ranks() -> Result<()> {
     let (ranks, words, right) = PARKED;
     went_through(&in_c("sizes", ranks, words)?, right)
 }
 
-fn c_spawned() -> Result<()> {
+fn in_c_arrays_and_a_context_follow_spawned_ranks() -> Result<()> {
     let (ranks, words, right) = SPAWNED;
     let outcome = in_c("sizes", ranks, words)?;
     unless_it_cannot(&outcome)?;
@@ -113,7 +87,7 @@ fn goes_like_the_skeleton(outcome: &Outcome) -> Result<()> {
     Ok(())
 }
 
-fn c_skeleton() -> Result<()> {
+fn in_c_the_skeleton_of_reshape_runs() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = "examples/reshape/skeleton.c";
     let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
@@ -152,7 +126,7 @@ fn ends_right(outcome: &Outcome) -> Result<()> {
     Ok(())
 }
 
-fn reshape_schedules() -> Result<()> {
+fn reshape_skeleton_in_rust_c_fortran_survives_each_schedule() -> Result<()> {
     let (_folder, programs) = reshape_programs()?;
     for program in &programs {
         for words in SCHEDULES {
@@ -162,7 +136,7 @@ fn reshape_schedules() -> Result<()> {
     Ok(())
 }
 
-fn reshape_spawned() -> Result<()> {
+fn reshape_skeleton_in_rust_c_fortran_joins_spawned_ranks() -> Result<()> {
     // Another program shows what the MPI can do.
     let (ranks, words, _) = SPAWNED;
     unless_it_cannot(&in_c("sizes", ranks, words)?)?;
@@ -186,44 +160,44 @@ fn in_fortran(source: &str, handles: &[&str], ranks: usize, words: &[&str]) -> R
 
 const IN_FORTRAN: &str = "tests/programs/elastic_sizes.F90";
 
-fn fortran_parked() -> Result<()> {
+fn in_fortran_arrays_and_a_context_follow_parked_ranks() -> Result<()> {
     let words = ["4", "1", "2", "4", "2"];
     let right = [PARKED.2[0], PARKED.2[1], PARKED.2[3]];
     went_through(&in_fortran(IN_FORTRAN, &[], PARKED.0, &words)?, &right)
 }
 
-fn fortran_spawned() -> Result<()> {
+fn in_fortran_arrays_and_a_context_follow_spawned_ranks() -> Result<()> {
     let (ranks, words, right) = SPAWNED;
     let outcome = in_fortran(IN_FORTRAN, &["-DUSE_MPI_F08"], ranks, words)?;
     unless_it_cannot(&outcome)?;
     went_through(&outcome, right)
 }
 
-fn fortran_skeleton() -> Result<()> {
+fn in_fortran_the_skeleton_of_reshape_runs() -> Result<()> {
     let (ranks, words, _) = SKELETON;
     goes_like_the_skeleton(&in_fortran("examples/reshape/skeleton.F90", &[], ranks, words)?)
 }
 
-fn c_refused() -> Result<()> {
+fn in_c_wrong_arguments_are_refused_and_the_world_works() -> Result<()> {
     is_ok(&in_c("refused", 2, &[])?)
 }
 
-fn c_shorter() -> Result<()> {
+fn c_program_with_the_first_options_structure_runs() -> Result<()> {
     is_ok(&in_c("shorter", 2, &[])?)
 }
 
-fn c_options() -> Result<()> {
+fn c_options_decide_which_requests_are_accepted() -> Result<()> {
     is_ok(&in_c("options", 2, &[])?)
 }
 
-fn c_requests() -> Result<()> {
+fn c_requests_events_and_background_moves_are_as_in_rust() -> Result<()> {
     is_ok(&in_c("requests", 3, &[])?)
 }
 
 /// Output of the program in three languages, on rank 0.
 const LANGUAGES: &str = include_str!("../programs/elastic_languages.expected");
 
-fn languages() -> Result<()> {
+fn one_program_in_rust_c_fortran_prints_the_same() -> Result<()> {
     let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
     let mut programs = vec![
         checkout.program("examples/languages")?,
@@ -244,7 +218,7 @@ fn languages() -> Result<()> {
 
 /// Checks that the example `grow` does what `docs/elastic.md` says, and is quoted there verbatim.
 /// The page's C program is run with the rest of the guide.
-fn guide() -> Result<()> {
+fn rust_program_of_the_guide_grows_and_shrinks() -> Result<()> {
     let checkout = Checkout::find()?;
     let read = |name: &str| std::fs::read_to_string(checkout.root().join(name));
     let (page, source) = (read("docs/elastic.md")?, read("elastic/examples/grow.rs")?);
@@ -267,19 +241,19 @@ fn guide() -> Result<()> {
     Ok(())
 }
 
-fn c_moves() -> Result<()> {
+fn c_moves_that_are_given_up_leave_the_arrays() -> Result<()> {
     is_ok(&in_c("moves", 2, &[])?)
 }
 
-fn c_psets() -> Result<()> {
+fn c_process_sets_with_wrong_arguments_fail_on_all() -> Result<()> {
     is_ok(&in_c("psets", 2, &[])?)
 }
 
-fn c_redistributed() -> Result<()> {
+fn in_c_one_ranks_wrong_redistribution_is_an_error_everywhere() -> Result<()> {
     is_ok(&in_c("redistributed", 2, &[])?)
 }
 
-fn c_dead() -> Result<()> {
+fn in_c_an_ended_rank_has_the_dead_member_code() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = "bindings-c/tests/elastic/dead.c";
     let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
@@ -293,4 +267,25 @@ fn is_ok(outcome: &Outcome) -> Result<()> {
     outcome.expect_success()?;
     ensure!(outcome.stdout.lines().any(|line| line == "ok"), "{}", outcome.report());
     Ok(())
+}
+
+quo_tests::suite! {
+    in_c_arrays_and_a_context_follow_parked_ranks
+    in_c_arrays_and_a_context_follow_spawned_ranks
+    in_c_the_skeleton_of_reshape_runs
+    reshape_skeleton_in_rust_c_fortran_survives_each_schedule
+    reshape_skeleton_in_rust_c_fortran_joins_spawned_ranks
+    in_fortran_arrays_and_a_context_follow_parked_ranks
+    in_fortran_arrays_and_a_context_follow_spawned_ranks
+    in_fortran_the_skeleton_of_reshape_runs
+    c_program_with_the_first_options_structure_runs
+    c_options_decide_which_requests_are_accepted
+    c_requests_events_and_background_moves_are_as_in_rust
+    c_moves_that_are_given_up_leave_the_arrays
+    one_program_in_rust_c_fortran_prints_the_same
+    rust_program_of_the_guide_grows_and_shrinks
+    c_process_sets_with_wrong_arguments_fail_on_all
+    in_c_wrong_arguments_are_refused_and_the_world_works
+    in_c_one_ranks_wrong_redistribution_is_an_error_everywhere
+    in_c_an_ended_rank_has_the_dead_member_code
 }

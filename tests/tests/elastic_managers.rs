@@ -7,30 +7,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::Skipped;
 use quo_tests::{BindTo, Checkout, Launcher, Outcome, Running};
 use serde_json::Value;
 
-const TESTS: &[Test] = &[
-    ("job_told_from_outside_resizes_with_one_end_per_request", told),
-    ("plan_is_followed_and_impossible_steps_are_refused", planned),
-    ("clients_that_behave_badly_do_no_harm", hostile),
-    ("a_client_that_vanishes_leaves_its_request_to_the_job", vanishing),
-    ("another_user_is_not_heard", strangers),
-    ("folder_open_to_others_is_refused_on_every_rank", open_folder),
-    ("killed_job_leaves_its_name_to_the_next_one", killed),
-    ("late_rank_is_named_after_the_grace_time", late),
-];
-
 const LIMIT: Duration = Duration::from_secs(100);
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 /// A job of the example `controlled`, and the folder through which the test stops it.
 struct Controlled {
@@ -133,7 +118,7 @@ fn ends(events: &[Value]) -> Result<Vec<&Value>> {
         .collect()
 }
 
-fn told() -> Result<()> {
+fn job_told_from_outside_resizes_with_one_end_per_request() -> Result<()> {
     let job = Controlled::start(4, 2, None)?;
     let status = job.tell(&["status", "test"], 0)?;
     ensure!(status.starts_with("test: 2 of 4 ranks, epoch 0\n"), "{status}");
@@ -199,7 +184,7 @@ fn told() -> Result<()> {
     Ok(())
 }
 
-fn planned() -> Result<()> {
+fn plan_is_followed_and_impossible_steps_are_refused() -> Result<()> {
     let growing =
         "at iteration 3: grow 2 grace 60s\nat iteration 3: size 9\nafter 1ms: grow 1 on nowhere\n";
     // In a separate job: a shrink cancels a growth that has not begun yet.
@@ -219,7 +204,7 @@ fn planned() -> Result<()> {
     Ok(())
 }
 
-fn hostile() -> Result<()> {
+fn clients_that_behave_badly_do_no_harm() -> Result<()> {
     let job = Controlled::start(2, 1, None)?;
     let connect = || UnixStream::connect(job.socket());
     for bytes in [
@@ -272,7 +257,7 @@ fn hostile() -> Result<()> {
     Ok(())
 }
 
-fn vanishing() -> Result<()> {
+fn a_client_that_vanishes_leaves_its_request_to_the_job() -> Result<()> {
     let job = Controlled::start(3, 2, None)?;
     // A rank that does not enter the resize keeps it from ending before its client is gone.
     fs::write(job.file("hold-1"), "")?;
@@ -301,7 +286,7 @@ fn vanishing() -> Result<()> {
     Ok(())
 }
 
-fn strangers() -> Result<()> {
+fn another_user_is_not_heard() -> Result<()> {
     const NOBODY: u32 = 65534;
     if !rustix::process::geteuid().is_root() {
         return Err(Skipped("only root can be another user".to_owned()).into());
@@ -336,7 +321,7 @@ fn strangers() -> Result<()> {
     Ok(())
 }
 
-fn open_folder() -> Result<()> {
+fn folder_open_to_others_is_refused_on_every_rank() -> Result<()> {
     let folder = tempfile::tempdir()?;
     fs::create_dir(folder.path().join("sockets"))?;
     fs::set_permissions(folder.path().join("sockets"), fs::Permissions::from_mode(0o770))?;
@@ -347,7 +332,7 @@ fn open_folder() -> Result<()> {
     Ok(())
 }
 
-fn killed() -> Result<()> {
+fn killed_job_leaves_its_name_to_the_next_one() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let runtime = folder.path();
     fs::set_permissions(runtime, fs::Permissions::from_mode(0o700))?;
@@ -379,7 +364,7 @@ fn killed() -> Result<()> {
     Ok(())
 }
 
-fn late() -> Result<()> {
+fn late_rank_is_named_after_the_grace_time() -> Result<()> {
     let job = Controlled::start(2, 2, None)?;
     fs::write(job.file("hold-1"), "")?;
     job.tell(&["shrink", "test", "1", "--grace", "300ms"], 0)?;
@@ -404,4 +389,15 @@ fn late() -> Result<()> {
     let (events, _) = job.stop()?;
     ensure!(ends(&events)?[0]["event"] == "finalized", "{events:?}");
     Ok(())
+}
+
+quo_tests::suite! {
+    job_told_from_outside_resizes_with_one_end_per_request
+    plan_is_followed_and_impossible_steps_are_refused
+    clients_that_behave_badly_do_no_harm
+    a_client_that_vanishes_leaves_its_request_to_the_job
+    another_user_is_not_heard
+    folder_open_to_others_is_refused_on_every_rank
+    killed_job_leaves_its_name_to_the_next_one
+    late_rank_is_named_after_the_grace_time
 }

@@ -3,30 +3,19 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::{self, Skipped};
 use quo_tests::{BindTo, Checkout, Launcher, Running, ends_within, until};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
-
-const TESTS: &[Test] = &[
-    ("notice_files_are_followed_and_acknowledged_one_by_one", files),
-    ("leavers_have_ended_before_the_kill_in_every_round", leavers),
-    ("job_with_sigterm_ends_before_the_kill", terminated),
-];
 
 /// Rounds of the full suite, and of the gate.
 const ROUNDS: (usize, usize) = (50, 3);
 /// Time between a notice and the kill: much longer than anything takes on a busy machine.
 const GRACE: Duration = Duration::from_secs(100);
 const LIMIT: Duration = Duration::from_secs(900);
-
-fn main() -> ExitCode {
-    suite::run_within(Duration::from_secs(1_800), TESTS)
-}
 
 fn rounds() -> usize {
     if suite::is_long() { ROUNDS.0 } else { ROUNDS.1 }
@@ -91,7 +80,7 @@ impl Noticed {
     }
 }
 
-fn files() -> Result<()> {
+fn notice_files_are_followed_and_acknowledged_one_by_one() -> Result<()> {
     let job = Noticed::start(4, 2, &[])?;
     job.put("more", r#"{"call":"grow","ranks":2}"#)?;
     let grown = job.acknowledged("more", "done")?;
@@ -121,7 +110,7 @@ fn files() -> Result<()> {
     Ok(())
 }
 
-fn leavers() -> Result<()> {
+fn leavers_have_ended_before_the_kill_in_every_round() -> Result<()> {
     let job = Noticed::start(1, 1, &[("ELASTIC_MOST", "2")])?;
     let (mut in_time, mut before) = (0, None);
     for round in 0..rounds() {
@@ -151,7 +140,7 @@ fn leavers() -> Result<()> {
     job.job.finish()?.expect_success().map(drop)
 }
 
-fn terminated() -> Result<()> {
+fn job_with_sigterm_ends_before_the_kill() -> Result<()> {
     for round in 0..rounds() {
         let grace = GRACE.as_secs().to_string();
         // One process is parked.
@@ -176,4 +165,11 @@ fn terminated() -> Result<()> {
     }
     println!("{} of {} jobs had ended before the kill", rounds(), rounds());
     Ok(())
+}
+
+quo_tests::suite! {
+    within Duration::from_secs(1_800);
+    notice_files_are_followed_and_acknowledged_one_by_one
+    leavers_have_ended_before_the_kill_in_every_round
+    job_with_sigterm_ends_before_the_kill
 }

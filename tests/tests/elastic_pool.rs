@@ -3,31 +3,18 @@
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::{self, Skipped};
 use quo_tests::{BindTo, Checkout, Family, Launcher, ends_within, until};
 use rustix::process::{Pid, Signal, getuid, kill_process_group};
 use rustix::system::uname;
 use serde_json::Value;
 
-const TESTS: &[Test] = &[
-    ("elastic_job_fills_idle_slots_and_gives_them_back", fills),
-    ("failed_job_is_told_by_status_and_log", fails),
-    ("jobs_start_without_the_folder_that_launchers_share", own_session),
-    ("manager_killed_after_each_decision_loses_no_job", killed),
-    ("elastic_job_goes_on_under_the_next_manager", resumed),
-    ("shrink_that_does_not_fit_is_refused_with_the_sum", too_large),
-];
-
 const LIMIT: Duration = Duration::from_secs(100);
 const PATIENCE: Duration = Duration::from_secs(60);
-
-fn main() -> ExitCode {
-    suite::run(TESTS, Launcher::find().err().map(|error| format!("{error:#}")))
-}
 
 /// A folder with a queue, and the files that end its jobs.
 struct Pool {
@@ -193,7 +180,7 @@ impl Ended {
     }
 }
 
-fn fills() -> Result<()> {
+fn elastic_job_fills_idle_slots_and_gives_them_back() -> Result<()> {
     let pool = Pool::new()?;
     pool.rigid("first", 2, &pool.until_file("first-ends"))?;
     pool.elastic("a", 4)?;
@@ -240,7 +227,7 @@ fn fills() -> Result<()> {
     Ok(())
 }
 
-fn fails() -> Result<()> {
+fn failed_job_is_told_by_status_and_log() -> Result<()> {
     let pool = Pool::new()?;
     pool.rigid("good", 1, "exit 0")?;
     pool.rigid("bad", 1, "echo no such input; exit 3")?;
@@ -253,7 +240,7 @@ fn fails() -> Result<()> {
     Ok(())
 }
 
-fn own_session() -> Result<()> {
+fn jobs_start_without_the_folder_that_launchers_share() -> Result<()> {
     if Launcher::find()?.family() != Family::OpenMpi4 {
         return Err(Skipped("launchers of Open MPI 4 alone share a folder".to_owned()).into());
     }
@@ -277,7 +264,7 @@ fn own_session() -> Result<()> {
     Ok(())
 }
 
-fn killed() -> Result<()> {
+fn manager_killed_after_each_decision_loses_no_job() -> Result<()> {
     const JOBS: usize = 6;
     let pool = Pool::new()?;
     let ran = pool.file("ran");
@@ -301,7 +288,7 @@ fn killed() -> Result<()> {
     Ok(())
 }
 
-fn resumed() -> Result<()> {
+fn elastic_job_goes_on_under_the_next_manager() -> Result<()> {
     let pool = Pool::new()?;
     pool.elastic("a", 4)?;
     pool.rigid("second", 2, &pool.until_file("second-ends"))?;
@@ -319,7 +306,7 @@ fn resumed() -> Result<()> {
 }
 
 /// Refuses a shrink after which each of three ranks would have a third of a PiB more.
-fn too_large() -> Result<()> {
+fn shrink_that_does_not_fit_is_refused_with_the_sum() -> Result<()> {
     let pool = Pool::new()?;
     pool.elastic("a", 4)?;
     let variables = [("ELASTIC_UNITS", "1000000000"), ("ELASTIC_BYTES", "1125899906842624")];
@@ -342,4 +329,14 @@ fn too_large() -> Result<()> {
     let found = &report["policies"][0][0]["all"];
     ensure!(found["jobs"] == 2 && found["resizes"] == 0, "{report}");
     Ok(())
+}
+
+quo_tests::suite! {
+    by |tests| suite::run(tests, Launcher::find().err().map(|error| format!("{error:#}")));
+    elastic_job_fills_idle_slots_and_gives_them_back
+    failed_job_is_told_by_status_and_log
+    jobs_start_without_the_folder_that_launchers_share
+    manager_killed_after_each_decision_loses_no_job
+    elastic_job_goes_on_under_the_next_manager
+    shrink_that_does_not_fit_is_refused_with_the_sum
 }

@@ -2,34 +2,14 @@
 //! process.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::Skipped;
 use quo_tests::{Checkout, Family, Job, Launcher, Outcome, fortran_support};
 
 const LIMIT: Duration = Duration::from_secs(120);
-
-const TESTS: &[Test] = &[
-    ("rust_programs_match_serial_over_parked_ranks", rust_parked),
-    ("rust_programs_match_serial_over_spawned_ranks", rust_spawned),
-    ("refused_redistribution_leaves_ranks_and_result", rust_refused),
-    ("trace_shows_joiner_entering_its_parents_phase", rust_traced),
-    ("c_programs_match_serial_over_parked_ranks", c_parked),
-    ("c_programs_match_serial_over_spawned_ranks", c_spawned),
-    ("shared_objects_run_by_the_command", c_shared),
-    ("wrong_c_programs_fail_with_words", c_wrong),
-    ("killed_joiner_ends_the_parents_program_with_an_error", killed_joiner),
-    ("fortran_program_matches_serial_over_parked_ranks", fortran_parked),
-    ("serial_fortran_program_has_no_communicator", fortran_serial),
-    ("sparse_matrix_survives_all_rank_pairs_in_rust", rust_compressed),
-    ("sparse_matrix_survives_all_rank_pairs_in_c_and_fortran", c_and_fortran_compressed),
-];
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 /// Sizes of Cannon, which needs squares, and of Gauss. Processes that were started together leave
 /// together.
@@ -80,7 +60,7 @@ fn rust(ranks: usize) -> Result<()> {
     Ok(())
 }
 
-fn rust_parked() -> Result<()> {
+fn rust_programs_match_serial_over_parked_ranks() -> Result<()> {
     rust(4)
 }
 
@@ -96,19 +76,19 @@ fn spawns() -> Result<()> {
     }
 }
 
-fn rust_spawned() -> Result<()> {
+fn rust_programs_match_serial_over_spawned_ranks() -> Result<()> {
     spawns()?;
     rust(1)
 }
 
-fn rust_refused() -> Result<()> {
+fn refused_redistribution_leaves_ranks_and_result() -> Result<()> {
     let program = Checkout::find()?.program("examples/epop")?;
     let serial = alone(&program, &["serial", "gauss"])?;
     let outcome = run(job(4, &program, &["gauss", "2:4!", "5:3", "8:1!", "9:2"]))?;
     is_as_serial(&outcome, &serial, &["5:3", "9:2"])
 }
 
-fn rust_traced() -> Result<()> {
+fn trace_shows_joiner_entering_its_parents_phase() -> Result<()> {
     let program = Checkout::find()?.program("examples/epop")?;
     let outcome = run(job(2, &program, &["trace", "gauss", "3:2"]))?;
     for line in [
@@ -139,16 +119,16 @@ fn c(ranks: usize, options: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn c_parked() -> Result<()> {
+fn c_programs_match_serial_over_parked_ranks() -> Result<()> {
     c(4, &["--start", "1"])
 }
 
-fn c_spawned() -> Result<()> {
+fn c_programs_match_serial_over_spawned_ranks() -> Result<()> {
     spawns()?;
     c(1, &["--max-ranks", "4", "--oversubscribe"])
 }
 
-fn c_shared() -> Result<()> {
+fn shared_objects_run_by_the_command() -> Result<()> {
     let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
     let command = checkout.program("quo-elastic")?;
     let object = c_program("gauss", folder.path(), &["-shared", "-fPIC"])?;
@@ -169,7 +149,7 @@ fn c_shared() -> Result<()> {
     Ok(())
 }
 
-fn c_wrong() -> Result<()> {
+fn wrong_c_programs_fail_with_words() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = "bindings-c/tests/elastic/programs.c";
     let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
@@ -182,7 +162,7 @@ fn c_wrong() -> Result<()> {
     Ok(())
 }
 
-fn killed_joiner() -> Result<()> {
+fn killed_joiner_ends_the_parents_program_with_an_error() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = "tests/programs/killed_joiner.c";
     let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
@@ -207,7 +187,7 @@ fn in_fortran(source: &str, folder: &Path) -> Result<PathBuf> {
     Checkout::find()?.compile_fortran(source, folder, &[])
 }
 
-fn fortran_parked() -> Result<()> {
+fn fortran_program_matches_serial_over_parked_ranks() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = in_fortran("examples/epop/gauss.F90", folder.path())?;
     let serial = alone(&program, &["serial"])?;
@@ -218,7 +198,7 @@ fn fortran_parked() -> Result<()> {
     Ok(())
 }
 
-fn fortran_serial() -> Result<()> {
+fn serial_fortran_program_has_no_communicator() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = in_fortran("tests/programs/elastic_serial.F90", folder.path())?;
     let said = alone(&program, &[])?;
@@ -227,14 +207,14 @@ fn fortran_serial() -> Result<()> {
     Ok(())
 }
 
-fn rust_compressed() -> Result<()> {
+fn sparse_matrix_survives_all_rank_pairs_in_rust() -> Result<()> {
     let outcome = run(Job::new(8, &Checkout::find()?.program("examples/compressed")?))?;
     let right = "right after 63 resizes over up to 8 ranks";
     ensure!(outcome.stdout.trim() == right, "{}", outcome.report());
     Ok(())
 }
 
-fn c_and_fortran_compressed() -> Result<()> {
+fn sparse_matrix_survives_all_rank_pairs_in_c_and_fortran() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = "bindings-c/tests/elastic/compressed.c";
     let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
@@ -247,4 +227,20 @@ fn c_and_fortran_compressed() -> Result<()> {
         run(Job::new(8, &in_fortran("tests/programs/elastic_compressed.F90", folder.path())?))?;
     ensure!(outcome.stdout.trim() == "ok", "{}", outcome.report());
     Ok(())
+}
+
+quo_tests::suite! {
+    rust_programs_match_serial_over_parked_ranks
+    rust_programs_match_serial_over_spawned_ranks
+    refused_redistribution_leaves_ranks_and_result
+    trace_shows_joiner_entering_its_parents_phase
+    c_programs_match_serial_over_parked_ranks
+    c_programs_match_serial_over_spawned_ranks
+    shared_objects_run_by_the_command
+    wrong_c_programs_fail_with_words
+    killed_joiner_ends_the_parents_program_with_an_error
+    fortran_program_matches_serial_over_parked_ranks
+    serial_fortran_program_has_no_communicator
+    sparse_matrix_survives_all_rank_pairs_in_rust
+    sparse_matrix_survives_all_rank_pairs_in_c_and_fortran
 }

@@ -1,24 +1,12 @@
 //! Process sets over a changing world, and the synthetic benchmark that resizes by them.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::Skipped;
 use quo_tests::{Checkout, Job, Outcome};
 
 const LIMIT: Duration = Duration::from_secs(120);
-
-const TESTS: &[Test] = &[
-    ("all_ranks_see_the_same_sets_and_use_them", same_sets),
-    ("started_ranks_use_the_sets_until_they_end", started),
-    ("synthetic_benchmark_steps_up_and_back_while_ranks_compute", steps),
-    ("synthetic_benchmark_goes_by_increments_and_waits_when_told", increments),
-];
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 fn example(ranks: usize, name: &str, words: &[&str]) -> Result<Outcome> {
     let program = Checkout::find()?.program(&format!("examples/{name}"))?;
@@ -31,14 +19,14 @@ fn example(ranks: usize, name: &str, words: &[&str]) -> Result<Outcome> {
     Ok(outcome)
 }
 
-fn same_sets() -> Result<()> {
+fn all_ranks_see_the_same_sets_and_use_them() -> Result<()> {
     let outcome = example(4, "sets", &[])?;
     let content = outcome.stdout.matches("is content").count();
     ensure!(content == 2, "{}", outcome.report());
     Ok(())
 }
 
-fn started() -> Result<()> {
+fn started_ranks_use_the_sets_until_they_end() -> Result<()> {
     let outcome = example(3, "sets", &["started"])?;
     if let Some((_, reason)) = outcome.stdout.split_once("parked ranks only: ") {
         return Err(Skipped(reason.lines().next().unwrap_or_default().to_owned()).into());
@@ -55,7 +43,7 @@ fn changes(outcome: &Outcome) -> Vec<String> {
     words.filter(|change| change.starts_with("ADD") || change.starts_with("SUB")).collect()
 }
 
-fn steps() -> Result<()> {
+fn synthetic_benchmark_steps_up_and_back_while_ranks_compute() -> Result<()> {
     let words = ["mode=step", "start=2", "limit=4", "every=3", "iterations=60", "elements=20000"];
     let outcome = example(4, "synthetic", &words)?;
     ensure!(changes(&outcome) == ["ADD 3", "SUB 2", "ADD 4", "SUB 2"], "{}", outcome.report());
@@ -64,7 +52,7 @@ fn steps() -> Result<()> {
     Ok(())
 }
 
-fn increments() -> Result<()> {
+fn synthetic_benchmark_goes_by_increments_and_waits_when_told() -> Result<()> {
     for (start, limit, right) in [("1", "3", ["ADD 2", "ADD 3"]), ("3", "1", ["SUB 2", "SUB 1"])] {
         let (start, limit) = (format!("start={start}"), format!("limit={limit}"));
         // Enough for each change to be announced before the last iteration, even where ranks wait
@@ -74,4 +62,11 @@ fn increments() -> Result<()> {
         ensure!(changes(&outcome) == right, "{}", outcome.report());
     }
     Ok(())
+}
+
+quo_tests::suite! {
+    all_ranks_see_the_same_sets_and_use_them
+    started_ranks_use_the_sets_until_they_end
+    synthetic_benchmark_steps_up_and_back_while_ranks_compute
+    synthetic_benchmark_goes_by_increments_and_waits_when_told
 }

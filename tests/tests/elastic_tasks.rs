@@ -1,27 +1,13 @@
 //! Tasks over ranks: the same results as sequential ones by all policies, errors on all ranks, and
 //! no task lost or duplicated while ranks join and leave; a master and workers with a bag in C.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::Skipped;
 use quo_tests::{Checkout, Job, Outcome};
 
 const LIMIT: Duration = Duration::from_secs(180);
-
-const TESTS: &[Test] = &[
-    ("six_problems_match_sequential_by_all_policies", right),
-    ("failing_task_and_missing_root_are_told_to_all_ranks", failing),
-    ("tasks_survive_random_resizes_over_parked_ranks", resized),
-    ("bag_loses_no_item_when_workers_finish_first", finishing),
-    ("bag_loses_no_item_when_workers_return_theirs", returning),
-    ("bag_loses_no_item_over_spawned_ranks", spawned),
-];
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 fn run(job: Job) -> Result<Outcome> {
     let job = job.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
@@ -36,7 +22,7 @@ fn tasks(ranks: usize, words: &[&str]) -> Result<Outcome> {
     run(words.iter().fold(Job::new(ranks, &program), |job, word| job.arg(*word)))
 }
 
-fn right() -> Result<()> {
+fn six_problems_match_sequential_by_all_policies() -> Result<()> {
     for ranks in [1, 2, 3] {
         let outcome = tasks(ranks, &["check"])?;
         ensure!(outcome.stdout.trim() == format!("right on {ranks} ranks"), "{}", outcome.report());
@@ -44,7 +30,7 @@ fn right() -> Result<()> {
     Ok(())
 }
 
-fn failing() -> Result<()> {
+fn failing_task_and_missing_root_are_told_to_all_ranks() -> Result<()> {
     let outcome = tasks(3, &["fail"])?;
     let is_failure = |line: &&str| {
         line.starts_with("tasks: a task failed on rank ")
@@ -66,7 +52,7 @@ fn resizes(outcome: &Outcome, beginning: &str) -> Result<usize> {
     Ok(line.trim_start_matches(", with ").trim_end_matches(" resizes").parse()?)
 }
 
-fn resized() -> Result<()> {
+fn tasks_survive_random_resizes_over_parked_ranks() -> Result<()> {
     // Even seeds finish the tasks and odd ones interrupt them.
     for seed in ["2", "3", "11"] {
         let outcome = tasks(4, &["resizes", seed, "8"])?;
@@ -90,16 +76,16 @@ fn bag(ranks: usize, modes: &[&str], seeds: &[&str], most: Option<&str>) -> Resu
     Ok(())
 }
 
-fn finishing() -> Result<()> {
+fn bag_loses_no_item_when_workers_finish_first() -> Result<()> {
     bag(4, &["finish"], &["1", "2", "3"], None)
 }
 
-fn returning() -> Result<()> {
+fn bag_loses_no_item_when_workers_return_theirs() -> Result<()> {
     bag(4, &["return"], &["1", "2", "3"], None)
 }
 
 /// Skips the test where the MPI cannot start processes.
-fn spawned() -> Result<()> {
+fn bag_loses_no_item_over_spawned_ranks() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = "bindings-c/tests/elastic/sizes.c";
     let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
@@ -109,4 +95,13 @@ fn spawned() -> Result<()> {
         return Err(Skipped(reason.lines().next().unwrap_or("").to_owned()).into());
     }
     bag(1, &["finish", "return"], &["5"], Some("3"))
+}
+
+quo_tests::suite! {
+    six_problems_match_sequential_by_all_policies
+    failing_task_and_missing_root_are_told_to_all_ranks
+    tasks_survive_random_resizes_over_parked_ranks
+    bag_loses_no_item_when_workers_finish_first
+    bag_loses_no_item_when_workers_return_theirs
+    bag_loses_no_item_over_spawned_ranks
 }

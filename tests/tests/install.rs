@@ -540,6 +540,7 @@ fn a_prefix_that_makes_no_sense_is_refused_at_once() -> Result<()> {
 }
 
 quo_tests::suite! {
+    within quo_tests::suite::LONG_LIMIT;
     a_program_links_the_shared_library_by_its_versioned_name
     a_program_links_the_static_library
     the_library_shows_its_interface_and_nothing_else

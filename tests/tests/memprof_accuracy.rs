@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
@@ -17,35 +17,11 @@ use anyhow::{Context, Result, bail, ensure};
 use memprof_trace::layout::Class;
 use memprof_trace::write::ComponentSample;
 use quo_tests::memprof::{Finished, PROGRAMS, Profiled, Started, fake_mpi, preload};
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::{self, Skipped};
 use quo_tests::{Books, Checkout, run_compiler, until};
 use serde_json::Value;
 
-const TESTS: &[Test] = &[
-    ("random_programs_are_exact_to_byte_and_page", short),
-    ("both_are_right_over_as_many_programs_of_other_seeds", others),
-    ("both_are_right_over_longer_programs", long),
-    ("resident_is_right_while_the_kernel_takes_pages_of_files", reclaimed),
-    ("killed_process_has_written_bytes_and_pages_exactly", killed),
-    ("forked_children_keep_books_of_their_own", forks),
-    ("threads_that_free_each_others_blocks_leave_the_books_right", threads),
-    ("releases_of_a_reloaded_library_are_seen_at_once", reloads),
-    ("huge_pages_are_counted", huge),
-    ("huge_pages_that_ranks_share_are_their_nodes_once", shared_huge),
-    ("exact_peaks_are_exact_with_any_number_of_threads", exact_peaks),
-    ("peaks_of_all_threads_are_right_in_every_region", turns),
-    ("stack_given_to_a_thread_returns_to_the_program", given_stacks),
-    ("millions_of_blocks_cost_eight_bytes_each", many),
-    ("blocks_in_realloc_have_an_owner_meanwhile", moving),
-    ("block_moved_during_a_walk_is_counted_once", crossing),
-    ("a_program_sees_nothing_of_it_when_not_recorded", inert),
-];
-
 const LIMIT: Duration = Duration::from_secs(400);
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
@@ -163,11 +139,11 @@ impl Interpreter {
 }
 
 /// Runs half of the random programs; all of them would come close to the limit of one test.
-fn short() -> Result<()> {
+fn random_programs_are_exact_to_byte_and_page() -> Result<()> {
     half(0)
 }
 
-fn others() -> Result<()> {
+fn both_are_right_over_as_many_programs_of_other_seeds() -> Result<()> {
     half(1)
 }
 
@@ -180,11 +156,11 @@ fn half(which: u64) -> Result<()> {
     Interpreter::new()?.agree_from(first, count, 20, &["--looks", "1"], &[])
 }
 
-fn long() -> Result<()> {
+fn both_are_right_over_longer_programs() -> Result<()> {
     Interpreter::new()?.agree(300, 60, &["--looks", "1"])
 }
 
-fn reclaimed() -> Result<()> {
+fn resident_is_right_while_the_kernel_takes_pages_of_files() -> Result<()> {
     Interpreter::new()?.agree_one(1000, &["--looks", "1", "--reclaim"])
 }
 
@@ -260,7 +236,7 @@ fn agree_with_rests(books: &Books, rests: &[Rest]) -> Result<usize> {
     Ok(compared)
 }
 
-fn killed() -> Result<()> {
+fn killed_process_has_written_bytes_and_pages_exactly() -> Result<()> {
     let interpreter = Interpreter::new()?;
     let mut compared = 0;
     // On a busy machine samples take longer than rests.
@@ -291,7 +267,7 @@ fn killed() -> Result<()> {
     Ok(())
 }
 
-fn forks() -> Result<()> {
+fn forked_children_keep_books_of_their_own() -> Result<()> {
     let interpreter = Interpreter::new()?;
     interpreter.agree(1500, 40, &["--fork", "5"])?;
     // With one trace per process, resident memory is compared as well.
@@ -303,7 +279,7 @@ fn forks() -> Result<()> {
     )
 }
 
-fn threads() -> Result<()> {
+fn threads_that_free_each_others_blocks_leave_the_books_right() -> Result<()> {
     let interpreter = Interpreter::new()?;
     for count in ["2", "4", "13"] {
         interpreter.agree(600, 60, &["--threads", count])?;
@@ -313,7 +289,7 @@ fn threads() -> Result<()> {
 
 /// MPI's plugin is loaded again while the sampler looks at the objects, and then releases the
 /// program's mappings. The steps are spelled out as by the interpreter's `--print`.
-fn reloads() -> Result<()> {
+fn releases_of_a_reloaded_library_are_seen_at_once() -> Result<()> {
     let round = ["op 9 0 0 0 0 0 0 0", "op 0 0 17 1 0 0 90000 2", "op 1 6 0 1 0 0 0 0"];
     let script = round.repeat(170);
     let interpreter = Interpreter::new()?;
@@ -342,11 +318,11 @@ fn with_huge_pages(work: impl FnOnce() -> Result<()>) -> Result<()> {
     verdict
 }
 
-fn huge() -> Result<()> {
+fn huge_pages_are_counted() -> Result<()> {
     with_huge_pages(|| Interpreter::new()?.agree(300, 60, &["--huge", "--looks", "4"]))
 }
 
-fn shared_huge() -> Result<()> {
+fn huge_pages_that_ranks_share_are_their_nodes_once() -> Result<()> {
     let (root, fake) = (Checkout::find()?.root().join(PROGRAMS), fake_mpi()?);
     let folder = tempfile::tempdir()?;
     let program = folder.path().join("shared_huge");
@@ -448,7 +424,7 @@ fn numbers(finished: &Finished) -> Vec<Vec<i64>> {
 
 /// Eight threads take turns, so that all their operations have one order, and the program knows its
 /// peak.
-fn exact_peaks() -> Result<()> {
+fn exact_peaks_are_exact_with_any_number_of_threads() -> Result<()> {
     // The threads hold more than eight times as much.
     const KEPT: i64 = 8 * (256 << 10);
     for (exact, off) in [("1", 0), ("0", KEPT)] {
@@ -466,7 +442,7 @@ fn exact_peaks() -> Result<()> {
 
 /// Three threads take turns at everything. Peaks may be off by what the threads keep uncounted; in
 /// exact mode, and with one thread, they are exact.
-fn turns() -> Result<()> {
+fn peaks_of_all_threads_are_right_in_every_region() -> Result<()> {
     const KEPT: i64 = 3 * (256 << 10);
     let folder = tempfile::tempdir()?;
     let program = compiled_c("first_thread.c", folder.path())?;
@@ -500,7 +476,7 @@ fn turns() -> Result<()> {
     Ok(())
 }
 
-fn given_stacks() -> Result<()> {
+fn stack_given_to_a_thread_returns_to_the_program() -> Result<()> {
     let finished = asking("given_stacks.c", &[])?;
     let told = numbers(&finished);
     let [before, rounds @ ..] = &told[..] else { bail!("{}", finished.report()) };
@@ -520,7 +496,7 @@ fn given_stacks() -> Result<()> {
 
 /// However many blocks a program holds, the profiler itself stays within its 8 MiB, and reports the
 /// bytes of its tags at the blocks.
-fn many() -> Result<()> {
+fn millions_of_blocks_cost_eight_bytes_each() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let finished = run_c("many_blocks.c", folder.path(), &[])?;
     let told = numbers(&finished);
@@ -556,7 +532,7 @@ fn of_program(books: &Books, rows: &[ComponentSample]) -> ComponentSample {
 }
 
 /// Nearly every sample finds the block between two places.
-fn moving() -> Result<()> {
+fn blocks_in_realloc_have_an_owner_meanwhile() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let slow = folder.path().join("slow_realloc.so");
     let source = Checkout::find()?.root().join(PROGRAMS).join("slow_realloc.c");
@@ -590,7 +566,7 @@ fn moving() -> Result<()> {
 }
 
 /// A block moves from where a walk has not been to where it has been, and the other way round.
-fn crossing() -> Result<()> {
+fn block_moved_during_a_walk_is_counted_once() -> Result<()> {
     const BLOCK: u64 = 8 << 20;
     let folder = tempfile::tempdir()?;
     let program = compiled_c("crossing.c", folder.path())?;
@@ -622,7 +598,7 @@ fn crossing() -> Result<()> {
     Ok(())
 }
 
-fn inert() -> Result<()> {
+fn a_program_sees_nothing_of_it_when_not_recorded() -> Result<()> {
     let interpreter = Interpreter::new()?;
     let arguments = ["--blind", "--programs", "300"].map(str::to_owned);
     let mut profiled = interpreter.profiled(&arguments, &[])?;
@@ -632,4 +608,24 @@ fn inert() -> Result<()> {
     anyhow::ensure!(finished.traces.is_empty(), "{}", finished.report());
     anyhow::ensure!(finished.stderr.is_empty(), "{}", finished.report());
     Ok(())
+}
+
+quo_tests::suite! {
+    random_programs_are_exact_to_byte_and_page
+    both_are_right_over_as_many_programs_of_other_seeds
+    both_are_right_over_longer_programs
+    resident_is_right_while_the_kernel_takes_pages_of_files
+    killed_process_has_written_bytes_and_pages_exactly
+    forked_children_keep_books_of_their_own
+    threads_that_free_each_others_blocks_leave_the_books_right
+    releases_of_a_reloaded_library_are_seen_at_once
+    huge_pages_are_counted
+    huge_pages_that_ranks_share_are_their_nodes_once
+    exact_peaks_are_exact_with_any_number_of_threads
+    peaks_of_all_threads_are_right_in_every_region
+    stack_given_to_a_thread_returns_to_the_program
+    millions_of_blocks_cost_eight_bytes_each
+    blocks_in_realloc_have_an_owner_meanwhile
+    block_moved_during_a_walk_is_counted_once
+    a_program_sees_nothing_of_it_when_not_recorded
 }

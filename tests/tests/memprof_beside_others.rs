@@ -6,28 +6,18 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use memprof_trace::layout::Class;
 use quo_tests::memprof::{PROGRAMS, Profiled, traces_in};
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::Skipped;
 use quo_tests::{Books, Checkout, run_compiler, until};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-const TESTS: &[Test] = &[
-    ("resident_equals_smaps_rollup_of_a_process_at_rest", kernel),
-    ("owned_is_what_mallinfo2_says_but_for_its_headers", c_library),
-    ("the_peak_is_that_of_heaptrack", heaptrack),
-];
-
 const LIMIT: Duration = Duration::from_secs(60);
 const PAGE: u64 = 4096;
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 fn compile(folder: &Path) -> Result<PathBuf> {
     let root = Checkout::find()?.root().to_path_buf();
@@ -48,7 +38,7 @@ fn numbers(said: &str) -> Result<HashMap<String, u64>> {
 }
 
 /// A FIFO as standard input keeps the program at rest until it is written to.
-fn kernel() -> Result<()> {
+fn resident_equals_smaps_rollup_of_a_process_at_rest() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let traces = folder.path().join("traces");
     fs::create_dir(&traces)?;
@@ -109,7 +99,7 @@ impl Drop for Guard {
 
 /// A block of the C library has the requested length, the profiler's eight bytes and the library's
 /// own, rounded to sixteen.
-fn c_library() -> Result<()> {
+fn owned_is_what_mallinfo2_says_but_for_its_headers() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let traces = folder.path().join("traces");
     fs::create_dir(&traces)?;
@@ -153,7 +143,7 @@ fn peak_of(said: &str) -> Result<f64> {
     Ok(number.parse::<f64>()? * factor)
 }
 
-fn heaptrack() -> Result<()> {
+fn the_peak_is_that_of_heaptrack() -> Result<()> {
     for tool in ["heaptrack", "heaptrack_print"] {
         if Command::new(tool).arg("--version").output().is_err() {
             return Err(Skipped(format!("there is no {tool}")).into());
@@ -184,4 +174,10 @@ fn heaptrack() -> Result<()> {
     // their start.
     ensure!((ours - theirs).abs() < 0.01 * theirs, "{ours} B and {theirs} B\n{}", books.table());
     Ok(())
+}
+
+quo_tests::suite! {
+    resident_equals_smaps_rollup_of_a_process_at_rest
+    owned_is_what_mallinfo2_says_but_for_its_headers
+    the_peak_is_that_of_heaptrack
 }

@@ -2,31 +2,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use quo_tests::memprof::{PROGRAMS, Profiled, fake_mpi, preload, traces_in};
-use quo_tests::suite::{self, Test};
 use quo_tests::{APPLICATION, Books, Checkout, run_compiler};
 use serde_json::Value;
 
-const TESTS: &[Test] = &[
-    ("stacks_of_ending_threads_are_seen_before_they_go", stacks),
-    ("memory_lent_by_mpi_peaks_as_the_users", lent),
-    ("block_is_its_owners_while_it_is_freed", freed),
-    ("memory_no_sample_saw_is_named_in_all_reports", paused),
-    ("memory_before_exec_exit_and_a_shorter_break_is_seen", ends),
-    ("slack_at_the_peak_has_who_left_it", left),
-    ("brief_run_of_python_is_seen_but_for_a_tenth", python),
-];
-
 const LIMIT: Duration = Duration::from_secs(120);
 const MEBI: u64 = 1 << 20;
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 /// Runs the program `brief.c`, linked with the fake MPI, and leaves its trace in `traces`.
 fn run(folder: &Path, how: &str, mebi: u64) -> Result<()> {
@@ -78,7 +63,8 @@ fn held<'a>(rank: &'a Value, component: &str) -> Result<(u64, &'a Value)> {
     Ok((found["resident_peak"].as_u64().context("no peak")?, &found["group"]))
 }
 
-fn lent() -> Result<()> {
+#[test]
+fn memory_lent_by_mpi_peaks_as_the_users() -> Result<()> {
     let folder = tempfile::tempdir()?;
     run(folder.path(), "lent", 40)?;
     let (rank, least, _) = rank(folder.path())?;
@@ -95,7 +81,8 @@ fn lent() -> Result<()> {
     Ok(())
 }
 
-fn stacks() -> Result<()> {
+#[test]
+fn stacks_of_ending_threads_are_seen_before_they_go() -> Result<()> {
     let folder = tempfile::tempdir()?;
     run(folder.path(), "stacks", 25)?;
     let (rank, least, _) = rank(folder.path())?;
@@ -107,7 +94,8 @@ fn stacks() -> Result<()> {
 
 /// The next `free` requests the sample: the block has left the ledger, but its pages are still
 /// there.
-fn freed() -> Result<()> {
+#[test]
+fn block_is_its_owners_while_it_is_freed() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let asking = folder.path().join("asking_free.so");
     let source = Checkout::find()?.root().join(PROGRAMS).join("asking_free.c");
@@ -127,7 +115,8 @@ fn freed() -> Result<()> {
     Ok(())
 }
 
-fn paused() -> Result<()> {
+#[test]
+fn memory_no_sample_saw_is_named_in_all_reports() -> Result<()> {
     let folder = tempfile::tempdir()?;
     run(folder.path(), "paused", 64)?;
     let (rank, least, most) = rank(folder.path())?;
@@ -167,7 +156,8 @@ fn plain(folder: &Path, name: &str) -> Result<PathBuf> {
     Ok(program)
 }
 
-fn left() -> Result<()> {
+#[test]
+fn slack_at_the_peak_has_who_left_it() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let job = job_of(folder.path(), &plain(folder.path(), "left")?, &[])?;
     let rank = &job["nodes"][0]["ranks"][0];
@@ -201,7 +191,8 @@ fn peaks_of(folder: &Path, program: &Path, arguments: &[&str]) -> Result<Vec<(u6
     peaks.collect()
 }
 
-fn ends() -> Result<()> {
+#[test]
+fn memory_before_exec_exit_and_a_shorter_break_is_seen() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = plain(folder.path(), "ends")?;
     for how in ["exec", "_exit", "break", "free"] {
@@ -214,7 +205,8 @@ fn ends() -> Result<()> {
     Ok(())
 }
 
-fn python() -> Result<()> {
+#[test]
+fn brief_run_of_python_is_seen_but_for_a_tenth() -> Result<()> {
     let folder = tempfile::tempdir()?;
     for work in
         ["pass", "import json; x = [str(i) for i in range(50000)]; del x", "import os; os._exit(0)"]

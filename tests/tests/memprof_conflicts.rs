@@ -1,27 +1,16 @@
 //! Tools and libraries in the memory profiler's place, or under it, are named in the trace.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use memprof_trace::layout::Class;
 use quo_tests::memprof::{PROGRAMS, Profiled, preload};
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::Skipped;
 use quo_tests::{APPLICATION, Books, Checkout, Recorded, run_compiler};
 
 const LIMIT: Duration = Duration::from_secs(100);
-
-const TESTS: &[Test] = &[
-    ("ucx_hooks_in_the_c_library_are_reported_quietly", ucx),
-    ("a_program_under_qemu_is_known_as_such", emulated),
-    ("valgrind_is_said_and_finds_no_mistakes_of_ours", valgrind),
-    ("heaptrack_beside_us_is_reported_with_its_effect", heaptrack),
-];
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 fn skip(why: &str) -> anyhow::Error {
     Skipped(why.to_owned()).into()
@@ -39,7 +28,7 @@ fn compile(source: &str, folder: &Path) -> Result<PathBuf> {
     Ok(program)
 }
 
-fn ucx() -> Result<()> {
+fn ucx_hooks_in_the_c_library_are_reported_quietly() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = compile("usual.c", folder.path())?;
     let mut launch = Command::new("mpirun.mpich");
@@ -58,7 +47,7 @@ fn ucx() -> Result<()> {
     Ok(())
 }
 
-fn emulated() -> Result<()> {
+fn a_program_under_qemu_is_known_as_such() -> Result<()> {
     if Command::new("qemu-x86_64").arg("--version").output().is_err() {
         return Err(skip("there is no qemu-x86_64"));
     }
@@ -85,7 +74,7 @@ fn plain(folder: &Path) -> Result<PathBuf> {
     Ok(program)
 }
 
-fn valgrind() -> Result<()> {
+fn valgrind_is_said_and_finds_no_mistakes_of_ours() -> Result<()> {
     if Command::new("valgrind").arg("--version").output().is_err() {
         return Err(skip("there is no valgrind"));
     }
@@ -101,7 +90,7 @@ fn valgrind() -> Result<()> {
     Ok(())
 }
 
-fn heaptrack() -> Result<()> {
+fn heaptrack_beside_us_is_reported_with_its_effect() -> Result<()> {
     let places = ["/usr/lib/heaptrack", "/usr/lib64/heaptrack", "/usr/local/lib/heaptrack"];
     let files = places.iter().map(|place| Path::new(place).join("libheaptrack_preload.so"));
     let Some(other) = files.into_iter().find(|file| file.exists()) else {
@@ -130,4 +119,11 @@ fn heaptrack() -> Result<()> {
         ensure!(track.is_ok_and(|file| file.len() > 0), "heaptrack wrote nothing");
     }
     Ok(())
+}
+
+quo_tests::suite! {
+    ucx_hooks_in_the_c_library_are_reported_quietly
+    a_program_under_qemu_is_known_as_such
+    valgrind_is_said_and_finds_no_mistakes_of_ours
+    heaptrack_beside_us_is_reported_with_its_effect
 }

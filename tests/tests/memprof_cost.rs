@@ -5,24 +5,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use memprof_trace::layout::Class;
 use quo_tests::memprof::{PROGRAMS, Profiled, fake_mpi, preload};
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::{self, Skipped};
 use quo_tests::{Books, Checkout, Recorded, mpicc, run_compiler};
 use serde_json::Value;
-
-const TESTS: &[Test] = &[
-    ("malloc_and_free_keep_to_their_instruction_budget", hot_pair),
-    ("pairs_of_many_sizes_keep_to_their_budget_of_instructions", many_sizes),
-    ("a_call_of_mpi_keeps_to_its_budget_of_instructions", call),
-    ("profiler_takes_eight_mebibytes_at_most_under_any_load", small),
-    ("compiler_of_an_object_is_told_by_its_mark", compiler_is_told),
-    ("the_benchmark_of_messages_measures_two_pairs_at_once", messages),
-];
 
 const LIMIT: Duration = Duration::from_secs(100);
 
@@ -44,21 +35,17 @@ const CALL: f64 = 13.6;
 /// instruction in a hundred.
 const SHIFTS: [&str; 3] = ["0", "1000", "70000"];
 
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
-
-fn hot_pair() -> Result<()> {
+fn malloc_and_free_keep_to_their_instruction_budget() -> Result<()> {
     within("malloc", PAIR)
 }
 
-fn many_sizes() -> Result<()> {
+fn pairs_of_many_sizes_keep_to_their_budget_of_instructions() -> Result<()> {
     within("live", PAIR_LIVE)?;
     within("large", PAIR_LARGE)?;
     within("larger", PAIR_LARGER)
 }
 
-fn call() -> Result<()> {
+fn a_call_of_mpi_keeps_to_its_budget_of_instructions() -> Result<()> {
     within("call", CALL)
 }
 
@@ -84,7 +71,7 @@ fn compiler_of(object: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(&words.collect::<Vec<_>>().join(&b' ')).into_owned())
 }
 
-fn compiler_is_told() -> Result<()> {
+fn compiler_of_an_object_is_told_by_its_mark() -> Result<()> {
     let of = |text: &str| compiler_of(text.as_bytes());
     let found = of("\0GCC: 12\0rustc version 1.95.0 (59807616e 2026-04-14)\0");
     ensure!(found.as_deref() == Some(MEASURED_WITH), "{found:?}");
@@ -161,7 +148,7 @@ fn most(said: &str) -> Result<u64> {
     Ok(number.parse()?)
 }
 
-fn small() -> Result<()> {
+fn profiler_takes_eight_mebibytes_at_most_under_any_load() -> Result<()> {
     const MEBI: u64 = 1 << 20;
     let folder = tempfile::tempdir()?;
     let (root, program) = (Checkout::find()?.root().to_owned(), folder.path().join("threads"));
@@ -190,7 +177,7 @@ fn small() -> Result<()> {
     Ok(())
 }
 
-fn messages() -> Result<()> {
+fn the_benchmark_of_messages_measures_two_pairs_at_once() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = folder.path().join("messages");
     let mut compiler = Command::new(mpicc());
@@ -226,4 +213,13 @@ fn messages() -> Result<()> {
     let is_apart = with.iter().all(through) && !without.iter().any(through);
     ensure!(!with.is_empty() && is_apart, "{sides}");
     Ok(())
+}
+
+quo_tests::suite! {
+    malloc_and_free_keep_to_their_instruction_budget
+    pairs_of_many_sizes_keep_to_their_budget_of_instructions
+    a_call_of_mpi_keeps_to_its_budget_of_instructions
+    profiler_takes_eight_mebibytes_at_most_under_any_load
+    compiler_of_an_object_is_told_by_its_mark
+    the_benchmark_of_messages_measures_two_pairs_at_once
 }

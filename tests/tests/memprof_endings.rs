@@ -4,45 +4,17 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use memprof_trace::layout::flags;
 use quo_tests::memprof::{Finished, PROGRAMS, Profiled, Started, fake_mpi, preload, traces_in};
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::{self, Skipped};
 use quo_tests::{APPLICATION, Books, Checkout, MemoryGroup, run_compiler, until};
 
-const TESTS: &[Test] = &[
-    ("a_trace_is_readable_whenever_its_process_is_killed", killed),
-    ("what_a_process_writes_is_renewed_at_any_interval", renewed),
-    ("a_process_that_runs_can_be_read", live),
-    ("processes_in_other_name_spaces_are_known_alive_or_killed", name_spaces),
-    ("abort_exit_and_a_missing_finalize_leave_whole_traces", other_ends),
-    ("process_ended_by_the_kernel_for_memory_leaves_a_trace", out_of_memory),
-    ("traces_are_for_their_owner_alone", modes),
-    ("a_full_disk_is_said_and_the_program_runs", full_disk),
-    ("disk_filling_during_the_run_disturbs_neither_program_nor_trace", filled_disk),
-    ("a_folder_that_is_deleted_during_the_run_disturbs_nobody", deleted_folder),
-    ("forbidden_folder_is_reported_and_the_program_runs", forbidden_folder),
-    ("a_name_that_somebody_else_has_taken_is_not_followed", taken_name),
-    ("trace_is_written_to_disk_as_often_as_asked", on_disk),
-    ("unwritable_folder_is_reported_and_the_program_runs", no_folder),
-    ("limit_on_file_sizes_is_reported_and_the_program_runs", file_size_limit),
-    ("a_program_with_its_own_allocator_keeps_it", own_allocator),
-    ("program_that_knows_mallocs_place_has_none_of_its_own", address_of_malloc),
-    ("a_program_under_a_sanitizer_runs", sanitizer),
-    ("another_preloaded_tool_keeps_its_calls", other_preload),
-    ("bad_settings_are_said_and_the_program_runs", bad_settings),
-    ("trace_left_to_a_successor_is_replaced", replaced_by_exec),
-];
-
 const LIMIT: Duration = Duration::from_secs(60);
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 fn interpreter(traces: &Path) -> Result<Profiled> {
     Profiled::new(fake_mpi()?.join("interpreter"), traces)
@@ -70,7 +42,7 @@ fn expect_good(trace: &Path) -> Result<Books> {
     Ok(books)
 }
 
-fn killed() -> Result<()> {
+fn a_trace_is_readable_whenever_its_process_is_killed() -> Result<()> {
     // A few hundred milliseconds in all; the scheduler decides the exact moment.
     for round in 0..20_u64 {
         let folder = tempfile::tempdir()?;
@@ -105,7 +77,7 @@ fn written(traces: &Path) -> Result<Option<u64>> {
     Ok(Books::open(trace)?.trace.summary.map(|summary| summary.head.time))
 }
 
-fn renewed() -> Result<()> {
+fn what_a_process_writes_is_renewed_at_any_interval() -> Result<()> {
     // Far fewer than the renewals within the limit at one per second, and more than an interval of
     // a minute gives.
     const RENEWALS: u32 = 4;
@@ -147,7 +119,7 @@ fn renewed() -> Result<()> {
     Ok(())
 }
 
-fn live() -> Result<()> {
+fn a_process_that_runs_can_be_read() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let mut started = forever(folder.path())?;
     for _ in 0..200 {
@@ -172,7 +144,7 @@ fn state_of(traces: &Path, wrapper: &[&str]) -> Result<String> {
 }
 
 /// Neither container's namespace contains the other's when one looks at the other.
-fn name_spaces() -> Result<()> {
+fn processes_in_other_name_spaces_are_known_alive_or_killed() -> Result<()> {
     let apart = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
     let made = Command::new(apart[0]).args(&apart[1..]).arg("true").output();
     if !made.is_ok_and(|output| output.status.success()) {
@@ -235,7 +207,7 @@ fn resident_at_most(traces: &Path) -> Result<u64> {
     Ok(Books::open(trace)?.seen())
 }
 
-fn other_ends() -> Result<()> {
+fn abort_exit_and_a_missing_finalize_leave_whole_traces() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = ending(folder.path())?;
     // How it ends, the signal, and whether the trace is closed.
@@ -277,7 +249,7 @@ fn other_ends() -> Result<()> {
     Ok(())
 }
 
-fn out_of_memory() -> Result<()> {
+fn process_ended_by_the_kernel_for_memory_leaves_a_trace() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = ending(folder.path())?;
     let Some(group) = MemoryGroup::new(400 << 20) else {
@@ -304,7 +276,7 @@ fn out_of_memory() -> Result<()> {
     Ok(())
 }
 
-fn modes() -> Result<()> {
+fn traces_are_for_their_owner_alone() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let mut started = forever(folder.path())?;
     let [trace] = &traces_in(folder.path())?[..] else {
@@ -334,7 +306,7 @@ fn blind(traces: &Path) -> Result<Profiled> {
     Ok(interpreter(traces)?.args(&["--blind", "--programs", "50"]))
 }
 
-fn full_disk() -> Result<()> {
+fn a_full_disk_is_said_and_the_program_runs() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let disk = folder.path().join("disk");
     fs::create_dir(&disk)?;
@@ -381,7 +353,7 @@ fn on_small_disk(mount: &str, disk: &Path, then: &str) -> Result<String> {
     Ok(format!("{mount} && {then}"))
 }
 
-fn filled_disk() -> Result<()> {
+fn disk_filling_during_the_run_disturbs_neither_program_nor_trace() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = ending(folder.path())?;
     let image = folder.path().join("image");
@@ -416,7 +388,7 @@ fn filled_disk() -> Result<()> {
     Ok(())
 }
 
-fn deleted_folder() -> Result<()> {
+fn a_folder_that_is_deleted_during_the_run_disturbs_nobody() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let traces = folder.path().join("traces");
     fs::create_dir(&traces)?;
@@ -433,7 +405,7 @@ fn deleted_folder() -> Result<()> {
     Ok(())
 }
 
-fn forbidden_folder() -> Result<()> {
+fn forbidden_folder_is_reported_and_the_program_runs() -> Result<()> {
     let folder = tempfile::tempdir()?;
     for (setting, word) in
         [("relative", "MEMPROF_DIR"), (&*format!("/{}", "x".repeat(2000)), "MEMPROF_DIR")]
@@ -449,7 +421,7 @@ fn forbidden_folder() -> Result<()> {
     expect_aside(&finished, &["read-only"])
 }
 
-fn taken_name() -> Result<()> {
+fn a_name_that_somebody_else_has_taken_is_not_followed() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = fake_mpi()?.join("interpreter");
     let victim = folder.path().join("victim");
@@ -485,7 +457,7 @@ fn changed(process: u32) -> Result<u64> {
     dirty.map(|line| Ok(line.split_whitespace().nth(1).context("no number")?.parse::<u64>()?)).sum()
 }
 
-fn on_disk() -> Result<()> {
+fn trace_is_written_to_disk_as_often_as_asked() -> Result<()> {
     let folder = tempfile::tempdir_in(Checkout::find()?.build_folder())?;
     let kind = Command::new("stat").args(["-f", "-c", "%T"]).arg(folder.path()).output()?;
     if kind.stdout.starts_with(b"tmpfs") {
@@ -505,7 +477,7 @@ fn on_disk() -> Result<()> {
     Ok(())
 }
 
-fn no_folder() -> Result<()> {
+fn unwritable_folder_is_reported_and_the_program_runs() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let missing = folder.path().join("nowhere");
     expect_aside(&blind(&missing)?.run(LIMIT)?, &["folder"])?;
@@ -516,7 +488,7 @@ fn no_folder() -> Result<()> {
     expect_aside(&blind(Path::new("/proc"))?.run(LIMIT)?, &["folder"])
 }
 
-fn file_size_limit() -> Result<()> {
+fn limit_on_file_sizes_is_reported_and_the_program_runs() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = ending(folder.path())?;
     let profiled = Profiled::through(&["prlimit", "--fsize=65536"], program, folder.path())?;
@@ -528,7 +500,7 @@ fn file_size_limit() -> Result<()> {
     Ok(())
 }
 
-fn own_allocator() -> Result<()> {
+fn a_program_with_its_own_allocator_keeps_it() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = compile("own_allocator.c", folder.path(), &["-rdynamic"])?;
     let finished =
@@ -543,7 +515,7 @@ fn own_allocator() -> Result<()> {
 
 /// Without position independence that address lies in the program, as in the Python of
 /// distributions.
-fn address_of_malloc() -> Result<()> {
+fn program_that_knows_mallocs_place_has_none_of_its_own() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = compile("takes_malloc.c", folder.path(), &["-fno-pie", "-no-pie"])?;
     let finished =
@@ -556,7 +528,7 @@ fn address_of_malloc() -> Result<()> {
     Ok(())
 }
 
-fn sanitizer() -> Result<()> {
+fn a_program_under_a_sanitizer_runs() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = folder.path().join("clean.c");
     let text = "#include <stdio.h>\n#include <stdlib.h>\nint main(void)\n{\n    char *volatile block = malloc(100);\n    block[99] = 1;\n    free(block);\n    puts(\"clean\");\n    return 0;\n}\n";
@@ -576,7 +548,7 @@ fn sanitizer() -> Result<()> {
     Ok(())
 }
 
-fn other_preload() -> Result<()> {
+fn another_preloaded_tool_keeps_its_calls() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let other = compile("other_preload.c", folder.path(), &["-shared", "-fPIC"])?;
     let ours = preload()?;
@@ -595,7 +567,7 @@ fn other_preload() -> Result<()> {
     Ok(())
 }
 
-fn bad_settings() -> Result<()> {
+fn bad_settings_are_said_and_the_program_runs() -> Result<()> {
     let folder = tempfile::tempdir()?;
     for (name, value) in [
         ("MEMPROF_INTERVAL_MS", "soon"),
@@ -613,7 +585,7 @@ fn bad_settings() -> Result<()> {
     Ok(())
 }
 
-fn replaced_by_exec() -> Result<()> {
+fn trace_left_to_a_successor_is_replaced() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = fake_mpi()?.join("interpreter");
     // A shell with a rank's variables, as wrappers have.
@@ -624,4 +596,28 @@ fn replaced_by_exec() -> Result<()> {
     let ran = books.trace.identity.program.to_string();
     ensure!(ran.ends_with("interpreter"), "the trace is of {ran}");
     Ok(())
+}
+
+quo_tests::suite! {
+    a_trace_is_readable_whenever_its_process_is_killed
+    what_a_process_writes_is_renewed_at_any_interval
+    a_process_that_runs_can_be_read
+    processes_in_other_name_spaces_are_known_alive_or_killed
+    abort_exit_and_a_missing_finalize_leave_whole_traces
+    process_ended_by_the_kernel_for_memory_leaves_a_trace
+    traces_are_for_their_owner_alone
+    a_full_disk_is_said_and_the_program_runs
+    disk_filling_during_the_run_disturbs_neither_program_nor_trace
+    a_folder_that_is_deleted_during_the_run_disturbs_nobody
+    forbidden_folder_is_reported_and_the_program_runs
+    a_name_that_somebody_else_has_taken_is_not_followed
+    trace_is_written_to_disk_as_often_as_asked
+    unwritable_folder_is_reported_and_the_program_runs
+    limit_on_file_sizes_is_reported_and_the_program_runs
+    a_program_with_its_own_allocator_keeps_it
+    program_that_knows_mallocs_place_has_none_of_its_own
+    a_program_under_a_sanitizer_runs
+    another_preloaded_tool_keeps_its_calls
+    bad_settings_are_said_and_the_program_runs
+    trace_left_to_a_successor_is_replaced
 }

@@ -5,29 +5,17 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use memprof_trace::layout::flags;
 use quo_tests::memprof::{PROGRAMS, preload, traces_in};
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::{self, Skipped};
 use quo_tests::{
     BindTo, Books, Checkout, Launcher, MemoryGroup, Recorded, Running, mpicc, run_compiler, until,
 };
 use rustix::process::{Pid, Signal, kill_process};
-
-const TESTS: &[Test] = &[
-    ("however_one_rank_ends_the_traces_of_all_are_there", endings),
-    ("job_killed_at_any_moment_leaves_readable_traces", killed_anywhere),
-    ("rank_ended_for_its_memory_is_named_with_its_memory", out_of_memory),
-    ("stopped_rank_can_be_read_and_goes_on", stopped),
-    ("child_that_calls_mpi_though_forbidden_disturbs_nothing", forked),
-    ("several_launches_in_one_script_are_one_recording", several),
-    ("a_recording_within_a_recording_is_said", nested),
-    ("ranks_in_name_spaces_of_processes_are_told_apart", name_spaces),
-    ("ranks_that_see_little_of_proc_and_dev_shm_run", without_places),
-];
 
 const LIMIT: Duration = Duration::from_secs(100);
 const MEBI: u64 = 1 << 20;
@@ -35,10 +23,6 @@ const MEBI: u64 = 1 << 20;
 const HELD: u64 = 50 * MEBI;
 /// File that a rank waits for before it ends.
 const GO: &str = "go";
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 /// The program `misfortune.c`, and the folder of its ranks' logs.
 struct Misfortune {
@@ -177,7 +161,7 @@ fn expect_good(one: &Books) -> Result<()> {
     Ok(())
 }
 
-fn endings() -> Result<()> {
+fn however_one_rank_ends_the_traces_of_all_are_there() -> Result<()> {
     let misfortune = Misfortune::new()?;
     let ways = ["abort", "MPI_Abort", "_exit", "quick_exit", "exit", "exec", "kill"];
     for (how, number) in ways.into_iter().zip(0..) {
@@ -202,7 +186,7 @@ fn endings() -> Result<()> {
     Ok(())
 }
 
-fn killed_anywhere() -> Result<()> {
+fn job_killed_at_any_moment_leaves_readable_traces() -> Result<()> {
     let misfortune = Misfortune::new()?;
     let memprof = Checkout::find()?.program("memprof")?;
     let mut whole = 0;
@@ -258,7 +242,7 @@ fn killed_anywhere() -> Result<()> {
     Ok(())
 }
 
-fn out_of_memory() -> Result<()> {
+fn rank_ended_for_its_memory_is_named_with_its_memory() -> Result<()> {
     let misfortune = Misfortune::new()?;
     let Some(group) = MemoryGroup::new(600 * MEBI) else {
         let why = "a memory control group needs root and its controller";
@@ -293,7 +277,7 @@ fn process_of(rank: usize, running: &Running) -> Result<Pid> {
     Pid::from_raw(number).context("no process")
 }
 
-fn stopped() -> Result<()> {
+fn stopped_rank_can_be_read_and_goes_on() -> Result<()> {
     let misfortune = Misfortune::new()?;
     let memprof = Checkout::find()?.program("memprof")?;
     let folder = tempfile::tempdir()?;
@@ -327,7 +311,7 @@ fn stopped() -> Result<()> {
     expect_good(&Books::open(&trace)?)
 }
 
-fn forked() -> Result<()> {
+fn child_that_calls_mpi_though_forbidden_disturbs_nothing() -> Result<()> {
     let misfortune = Misfortune::new()?;
     let job = misfortune.run_within(&launch(2)?, "fork", "1")?.expect_ranks(2)?;
     // What becomes of the child is up to MPI; the ranks continue, and are counted without it.
@@ -346,7 +330,7 @@ fn ranks_of(job: &Recorded) -> usize {
     job.books.iter().filter(|one| one.trace.identity.rank >= 0).count()
 }
 
-fn several() -> Result<()> {
+fn several_launches_in_one_script_are_one_recording() -> Result<()> {
     let misfortune = Misfortune::new()?;
     let launches = [launch(2)?, launch(3)?];
     let script: Vec<String> = launches.iter().map(|one| format!("{}\"$@\"", words(one))).collect();
@@ -359,7 +343,7 @@ fn several() -> Result<()> {
     Ok(())
 }
 
-fn nested() -> Result<()> {
+fn a_recording_within_a_recording_is_said() -> Result<()> {
     let misfortune = Misfortune::new()?;
     let inner = misfortune.folder.path().join("inner");
     let launch = launch(2)?;
@@ -386,7 +370,7 @@ fn expect_name_spaces(options: &[&str]) -> Result<()> {
     Err(Skipped(format!("only root can do `unshare {}`", options.join(" "))).into())
 }
 
-fn name_spaces() -> Result<()> {
+fn ranks_in_name_spaces_of_processes_are_told_apart() -> Result<()> {
     expect_name_spaces(&["--pid", "--fork", "--mount-proc"])?;
     let misfortune = Misfortune::new()?;
     // The namespace includes the launcher, which all MPIs support; the reporting command is
@@ -402,7 +386,7 @@ fn name_spaces() -> Result<()> {
     Ok(())
 }
 
-fn without_places() -> Result<()> {
+fn ranks_that_see_little_of_proc_and_dev_shm_run() -> Result<()> {
     expect_name_spaces(&["--mount"])?;
     let misfortune = Misfortune::new()?;
     for (what, said) in [
@@ -443,4 +427,16 @@ fn runs_without(launch: &Command, misfortune: &Misfortune) -> Result<bool> {
     command.envs(launch.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let running = Running::start(&mut command, "without the profiler", LIMIT)?;
     Ok(running.finish()?.status.success())
+}
+
+quo_tests::suite! {
+    however_one_rank_ends_the_traces_of_all_are_there
+    job_killed_at_any_moment_leaves_readable_traces
+    rank_ended_for_its_memory_is_named_with_its_memory
+    stopped_rank_can_be_read_and_goes_on
+    child_that_calls_mpi_though_forbidden_disturbs_nothing
+    several_launches_in_one_script_are_one_recording
+    a_recording_within_a_recording_is_said
+    ranks_in_name_spaces_of_processes_are_told_apart
+    ranks_that_see_little_of_proc_and_dev_shm_run
 }

@@ -3,24 +3,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use quo_tests::memprof::PROGRAMS;
-use quo_tests::suite::{self, Test};
 use quo_tests::{Checkout, Recorded};
 use serde_json::Value;
 
-const TESTS: &[Test] = &[
-    ("window_that_ranks_come_to_by_turns_counts_once", window),
-    ("pages_that_forks_have_left_count_by_shares", forked),
-];
-
 const MEBI: u64 = 1 << 20;
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 /// Returns the output of `memprof report` for these traces, with these options.
 fn report(traces: &Path, options: &[&str]) -> Result<String> {
@@ -40,7 +30,8 @@ fn compiled(source: &str, folder: &Path) -> Result<PathBuf> {
 
 /// All ranks hold the window at once: the node has the sum of the ranks, with the window counted
 /// once.
-fn window() -> Result<()> {
+#[test]
+fn window_that_ranks_come_to_by_turns_counts_once() -> Result<()> {
     const RANKS: usize = 3;
     const WINDOW: u64 = 64 * MEBI;
     let folder = tempfile::tempdir()?;
@@ -97,7 +88,8 @@ fn agrees(traces: &Path, folder: &Path, least: u64) -> Result<()> {
 }
 
 /// Memory that a fork has left to children counts once among them, though each has it resident.
-fn forked() -> Result<()> {
+#[test]
+fn pages_that_forks_have_left_count_by_shares() -> Result<()> {
     const PARENT: u64 = 80 * MEBI;
     const CHILDREN: u64 = 6;
     /// A child's own memory: of the program and of the profiler.

@@ -1,23 +1,17 @@
 //! Memory that objects request from the kernel by system call number, as communication libraries
 //! do, belongs to the calling object.
 
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use quo_tests::memprof::PROGRAMS;
-use quo_tests::suite::{self, Test};
 use quo_tests::{Checkout, run_compiler};
 use serde_json::Value;
 
-const TESTS: &[Test] = &[("memory_asked_for_by_number_is_of_who_asked", askers)];
-
 const MEBI: u64 = 1 << 20;
 
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
-
-fn askers() -> Result<()> {
+#[test]
+fn memory_asked_for_by_number_is_of_who_asked() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = Checkout::find()?.root().join(PROGRAMS).join("numbered.c");
     let (library, program) = (folder.path().join("libnumbered.so"), folder.path().join("numbered"));

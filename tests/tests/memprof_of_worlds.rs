@@ -3,39 +3,21 @@
 #![allow(clippy::print_stdout)] // Its output is for the user that runs the tests.
 
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use elastic_policy::memory::{Footprint, NodeRoom};
 use memprof_trace::layout::{Class, flags};
 use quo_tests::example::small_deck;
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::Skipped;
 use quo_tests::{
     APPLICATION, BindTo, Checkout, Family, Launcher, Recorded, Running, fortran_support, until,
 };
 use serde_json::Value;
 
-const TESTS: &[Test] = &[
-    ("sleeping_rank_is_seen_to_give_back_application_memory", sleeps),
-    ("ranks_that_sleep_and_come_back_close_their_books", parked),
-    ("started_ranks_that_leave_have_books_of_their_own", started),
-    ("arrays_that_move_between_ranks_are_the_applications", moves),
-    ("peak_of_a_shrink_is_predicted_within_ten_percent", predicted),
-    ("dissertation_skeleton_closes_its_books_in_every_language", skeleton),
-    ("coupled_example_with_resizes_closes_its_books", coupled),
-    ("sets_and_benchmarks_of_worlds_close_their_books", others),
-    ("worlds_that_are_told_from_outside_close_their_books", told),
-    ("a_benchmark_of_starts_closes_its_books", starts),
-    ("a_world_that_asks_for_hosts_closes_its_books", hosts),
-];
-
 const MEBI: u64 = 1 << 20;
 const LIMIT: Duration = Duration::from_secs(100);
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 /// Runs an example of the elastic world.
 fn run(ranks: usize, name: &str, words: &[&str], variables: &[(&str, &str)]) -> Result<Recorded> {
@@ -65,7 +47,7 @@ fn launch(ranks: usize, variables: &[(&str, &str)]) -> Result<Command> {
 
 /// Rank 1 has 64 MiB of an array, half of it its own part, and 64 MiB in blocks of which all but
 /// one are freed. Parked, it has neither; back in the world, it has half of its array again.
-fn sleeps() -> Result<()> {
+fn sleeping_rank_is_seen_to_give_back_application_memory() -> Result<()> {
     let launch = Launcher::find()?.command(2, BindTo::None);
     let program = Checkout::find()?.program("examples/parked_memory")?;
     let often = ["--interval", "10", "--max-overhead", "100"];
@@ -94,7 +76,7 @@ fn sleeps() -> Result<()> {
     Ok(())
 }
 
-fn parked() -> Result<()> {
+fn ranks_that_sleep_and_come_back_close_their_books() -> Result<()> {
     let job = run(4, "sizes", &["1", "2", "4", "2", "3", "1"], &[])?.expect_ranks(4)?;
     job.expect_good_books()?.expect_said("epoch 5 size 1: 1 stay, 2 leave, 0 join")?;
     Ok(())
@@ -102,7 +84,7 @@ fn parked() -> Result<()> {
 
 /// One rank is launched, three are started one by one, and two of these end long before the job
 /// does.
-fn started() -> Result<()> {
+fn started_ranks_that_leave_have_books_of_their_own() -> Result<()> {
     let variables = [("ELASTIC_MOST", "4"), ("ELASTIC_UNIT", "1")];
     let job = run(1, "sizes", &["1", "4", "2", "1"], &variables)?;
     expect_starts(&job)?;
@@ -143,7 +125,7 @@ fn report(job: &Recorded) -> Result<Value> {
 }
 
 /// Moves arrays through shared memory, by messages, and in the background.
-fn moves() -> Result<()> {
+fn arrays_that_move_between_ranks_are_the_applications() -> Result<()> {
     for way in ["shared", "messages", "background"] {
         let job = run(4, "arrays", &[way, "1", "4", "2", "3", "1"], &[])?.expect_ranks(4)?;
         job.expect_good_books().with_context(|| way.to_owned())?;
@@ -155,7 +137,7 @@ fn moves() -> Result<()> {
 
 /// A manager refuses a shrink because of what the profiler measured before: old and new data on the
 /// remaining ranks.
-fn predicted() -> Result<()> {
+fn peak_of_a_shrink_is_predicted_within_ten_percent() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = "tests/programs/elastic_peak.c";
     let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
@@ -187,7 +169,7 @@ fn predicted() -> Result<()> {
     Ok(())
 }
 
-fn skeleton() -> Result<()> {
+fn dissertation_skeleton_closes_its_books_in_every_language() -> Result<()> {
     let words = ["1", "4", "2"];
     run(4, "reshape_skeleton", &words, &[])?.expect_ranks(4)?.expect_good_books()?;
     let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
@@ -201,7 +183,7 @@ fn skeleton() -> Result<()> {
     Ok(())
 }
 
-fn coupled() -> Result<()> {
+fn coupled_example_with_resizes_closes_its_books() -> Result<()> {
     let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
     let path = |name: &str| folder.path().join(name).display().to_string();
     small_deck(&[("steps = 200", "steps = 60")], &folder.path().join("deck.toml"))?;
@@ -215,7 +197,7 @@ fn coupled() -> Result<()> {
     Ok(())
 }
 
-fn others() -> Result<()> {
+fn sets_and_benchmarks_of_worlds_close_their_books() -> Result<()> {
     for (ranks, program, words) in [
         (4, "sets", ""),
         (4, "synthetic", "mode=step start=1 limit=4 delta=1 every=5 iterations=40 elements=200000"),
@@ -230,7 +212,7 @@ fn others() -> Result<()> {
 }
 
 /// Two ranks, one of them parked: requests from outside call it in and park it again.
-fn told() -> Result<()> {
+fn worlds_that_are_told_from_outside_close_their_books() -> Result<()> {
     for (name, words) in [("controlled", ["test", "1"].as_slice()), ("faults", &["1", "2", "20"])] {
         let folder = tempfile::tempdir()?;
         let path = folder.path().to_str().context("no text")?;
@@ -262,7 +244,7 @@ fn tell(folder: &Path, what: &str) -> Result<()> {
 }
 
 /// On the only host, a second rank joins and leaves.
-fn hosts() -> Result<()> {
+fn a_world_that_asks_for_hosts_closes_its_books() -> Result<()> {
     let host = format!("host {} 2", rustix::system::uname().nodename().to_string_lossy());
     let job = run(1, "over_hosts", &["2", &host, "grow 1", "size 1"], &[])?;
     job.expect_good_books()?;
@@ -274,7 +256,7 @@ fn hosts() -> Result<()> {
 
 /// A third rank joins and leaves, twice; where ranks cannot be started, both ranks report that, and
 /// end.
-fn starts() -> Result<()> {
+fn a_benchmark_of_starts_closes_its_books() -> Result<()> {
     let can_start = expect_starts(&run(1, "sizes", &["1"], &[("ELASTIC_MOST", "2")])?);
     let program = Checkout::find()?.program("examples/start_cost")?;
     let job = Recorded::ended(&[], &launch(2, &[])?, &program, &["2"])?;
@@ -288,4 +270,18 @@ fn starts() -> Result<()> {
     job.expect_good_books()?;
     ensure!(job.books.len() >= 4, "{}", job.outcome.report());
     Ok(())
+}
+
+quo_tests::suite! {
+    sleeping_rank_is_seen_to_give_back_application_memory
+    ranks_that_sleep_and_come_back_close_their_books
+    started_ranks_that_leave_have_books_of_their_own
+    arrays_that_move_between_ranks_are_the_applications
+    peak_of_a_shrink_is_predicted_within_ten_percent
+    dissertation_skeleton_closes_its_books_in_every_language
+    coupled_example_with_resizes_closes_its_books
+    sets_and_benchmarks_of_worlds_close_their_books
+    worlds_that_are_told_from_outside_close_their_books
+    a_benchmark_of_starts_closes_its_books
+    a_world_that_asks_for_hosts_closes_its_books
 }

@@ -2,36 +2,17 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use memprof_trace::layout::flags;
 use memprof_trace::read::Trace;
 use quo_tests::memprof::{PROGRAMS, Profiled, fake_mpi, traces_in};
-use quo_tests::suite::{self, Test};
 use quo_tests::{APPLICATION, Books, Checkout, run_compiler, until};
-
-const TESTS: &[Test] = &[
-    ("child_that_calls_mpi_is_the_rank_not_its_parent", child),
-    ("a_rank_that_becomes_a_daemon_is_one_rank", daemon),
-    ("programs_that_a_rank_starts_in_any_way_leave_nothing", started),
-    ("unreported_child_leaves_the_rank_alone", cloned),
-    ("rank_that_becomes_another_has_a_trace_of_each", executed),
-    ("what_a_rank_was_before_leaves_nothing", wrapped),
-    ("shells_between_launcher_and_rank_leave_nothing_however_they_end", shells),
-    ("all_processes_count_where_all_are_wanted", both_recorded),
-    ("program_without_mpi_is_recorded_with_its_children", without_mpi),
-    ("program_that_is_killed_at_once_is_recorded", killed_at_once),
-    ("script_around_ranks_is_no_process_of_their_report", around_ranks),
-];
 
 const LIMIT: Duration = Duration::from_secs(60);
 const MEBI: u64 = 1 << 20;
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 /// Compiles `plain.c`, which has no MPI.
 fn plain(folder: &Path) -> Result<PathBuf> {
@@ -107,7 +88,8 @@ fn states(report: &serde_json::Value) -> Vec<String> {
     ranks.map(|rank| rank["state"].as_str().unwrap_or("?").to_owned()).collect()
 }
 
-fn child() -> Result<()> {
+#[test]
+fn child_that_calls_mpi_is_the_rank_not_its_parent() -> Result<()> {
     let (_folder, books) = run("child")?;
     let one = only(&books)?;
     expect_rank(one)?;
@@ -115,7 +97,8 @@ fn child() -> Result<()> {
     Ok(())
 }
 
-fn daemon() -> Result<()> {
+#[test]
+fn a_rank_that_becomes_a_daemon_is_one_rank() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = family(folder.path())?;
     let traces = folder.path().join("traces");
@@ -129,17 +112,20 @@ fn daemon() -> Result<()> {
     Ok(())
 }
 
-fn started() -> Result<()> {
+#[test]
+fn programs_that_a_rank_starts_in_any_way_leave_nothing() -> Result<()> {
     let (_folder, books) = run("vfork")?;
     expect_rank(only(&books)?)
 }
 
-fn cloned() -> Result<()> {
+#[test]
+fn unreported_child_leaves_the_rank_alone() -> Result<()> {
     let (_folder, books) = run("clone")?;
     expect_rank(only(&books)?)
 }
 
-fn executed() -> Result<()> {
+#[test]
+fn rank_that_becomes_another_has_a_trace_of_each() -> Result<()> {
     let (folder, books) = run("exec")?;
     ensure!(books.len() == 2, "{} traces", books.len());
     let mut images: Vec<u32> = books.iter().map(|one| one.trace.identity.image).collect();
@@ -155,14 +141,16 @@ fn executed() -> Result<()> {
     Ok(())
 }
 
-fn wrapped() -> Result<()> {
+#[test]
+fn what_a_rank_was_before_leaves_nothing() -> Result<()> {
     let (_folder, books) = run("wrapper")?;
     let one = only(&books)?;
     ensure!(one.trace.identity.image == 0, "image {}", one.trace.identity.image);
     expect_rank(one)
 }
 
-fn shells() -> Result<()> {
+#[test]
+fn shells_between_launcher_and_rank_leave_nothing_however_they_end() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = family(folder.path())?;
     for (number, ending) in ["exit 0", "kill -9 $$", "exec sh -c 'kill -9 $$'"].iter().enumerate() {
@@ -177,7 +165,8 @@ fn shells() -> Result<()> {
     Ok(())
 }
 
-fn both_recorded() -> Result<()> {
+#[test]
+fn all_processes_count_where_all_are_wanted() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = family(folder.path())?;
     let traces = folder.path().join("traces");
@@ -192,7 +181,8 @@ fn both_recorded() -> Result<()> {
 }
 
 /// As a user without MPI does: no launcher, no option, no `--`.
-fn without_mpi() -> Result<()> {
+#[test]
+fn program_without_mpi_is_recorded_with_its_children() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let place = folder.path();
     plain(place)?;
@@ -235,7 +225,8 @@ fn without_mpi() -> Result<()> {
     Ok(())
 }
 
-fn killed_at_once() -> Result<()> {
+#[test]
+fn program_that_is_killed_at_once_is_recorded() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let run = ["run", "-o", "traces", "--", "sh", "-c", "kill -9 $$"];
     ensure!(memprof(folder.path(), &run).is_err(), "it ended well");
@@ -245,7 +236,8 @@ fn killed_at_once() -> Result<()> {
 }
 
 /// A script sets the variables of a launcher for one of its programs.
-fn around_ranks() -> Result<()> {
+#[test]
+fn script_around_ranks_is_no_process_of_their_report() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let place = folder.path();
     family(place)?;

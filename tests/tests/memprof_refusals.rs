@@ -3,35 +3,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Output};
+use std::process::{Command, Output};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use memprof_trace::layout::{Class, lost};
 use quo_tests::memprof::{Finished, PROGRAMS, Profiled, fake_mpi, preload};
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::Skipped;
 use quo_tests::{Books, Checkout, run_compiler};
 
-const TESTS: &[Test] = &[
-    ("exhausted_quota_is_reported_and_the_program_runs", quota),
-    ("folder_of_another_user_is_reported_and_the_program_runs", anothers_folder),
-    ("limits_on_a_process_are_no_crash", limits),
-    ("refused_system_calls_cost_only_their_own_findings", refused_calls),
-    ("programs_that_nothing_is_loaded_into_run_and_are_named", not_loaded),
-    ("what_cannot_be_run_ends_as_in_a_shell", not_run),
-    ("bad_components_file_is_reported_once_and_the_program_runs", bad_components),
-    ("a_file_of_components_decides_what_objects_are_called", components),
-    ("components_file_decides_what_an_mpi_library_is", components_of_run),
-    ("what_finds_no_room_is_counted_and_said_once", full_tables),
-    ("programs_under_each_sanitizer_run_and_are_said", sanitizers),
-    ("allocators_that_are_preloaded_or_linked_keep_their_work", allocators),
-];
-
 const LIMIT: Duration = Duration::from_secs(60);
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 fn skip(why: &str) -> anyhow::Error {
     Skipped(why.to_owned()).into()
@@ -100,7 +81,7 @@ fn told(finished: &Finished) -> Result<Vec<String>> {
     }
 }
 
-fn quota() -> Result<()> {
+fn exhausted_quota_is_reported_and_the_program_runs() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let (image, disk) = (folder.path().join("image"), folder.path().join("disk"));
     fs::create_dir(&disk)?;
@@ -136,7 +117,7 @@ fn quota() -> Result<()> {
     Ok(())
 }
 
-fn anothers_folder() -> Result<()> {
+fn folder_of_another_user_is_reported_and_the_program_runs() -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir()?;
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
@@ -167,7 +148,7 @@ fn anothers_folder() -> Result<()> {
     Ok(())
 }
 
-fn limits() -> Result<()> {
+fn limits_on_a_process_are_no_crash() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = folder.path().join("holder");
     compile(&holder(folder.path())?, &program, "cc", &[])?;
@@ -194,7 +175,7 @@ fn limits() -> Result<()> {
     Ok(())
 }
 
-fn refused_calls() -> Result<()> {
+fn refused_system_calls_cost_only_their_own_findings() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let refusing = folder.path().join("refusing");
     let source = Checkout::find()?.root().join(PROGRAMS).join("refusing.c");
@@ -228,7 +209,7 @@ fn refused_calls() -> Result<()> {
     Ok(())
 }
 
-fn not_loaded() -> Result<()> {
+fn programs_that_nothing_is_loaded_into_run_and_are_named() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = holder(folder.path())?;
     let wide = folder.path().join("wide.S");
@@ -288,7 +269,7 @@ fn not_loaded() -> Result<()> {
     Ok(())
 }
 
-fn not_run() -> Result<()> {
+fn what_cannot_be_run_ends_as_in_a_shell() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let file = |name: &str, text: &str, mode: u32| -> Result<String> {
         use std::os::unix::fs::PermissionsExt;
@@ -329,7 +310,7 @@ fn not_run() -> Result<()> {
     Ok(())
 }
 
-fn bad_components() -> Result<()> {
+fn bad_components_file_is_reported_once_and_the_program_runs() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("components");
     let garbage: Vec<u8> = (0..20_000_u32).map(|at| ((at * 7919) >> 3) as u8 | 0x80).collect();
@@ -376,7 +357,7 @@ fn named(program: &Path, lines: &str) -> Result<(Books, String)> {
     Ok((Books::open(finished.trace()?)?, said))
 }
 
-fn components() -> Result<()> {
+fn a_file_of_components_decides_what_objects_are_called() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = folder.path().join("holder");
     compile(&holder(folder.path())?, &program, "cc", &[])?;
@@ -393,7 +374,7 @@ fn components() -> Result<()> {
     Ok(())
 }
 
-fn components_of_run() -> Result<()> {
+fn components_file_decides_what_an_mpi_library_is() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = fake_mpi()?.join("interpreter").display().to_string();
     let (file, traces) = (folder.path().join("components"), folder.path().join("traces"));
@@ -428,7 +409,7 @@ fn components_of_run() -> Result<()> {
 
 /// More mapped files than a trace has rows for: the summary and the report count the files without
 /// a row.
-fn full_tables() -> Result<()> {
+fn what_finds_no_room_is_counted_and_said_once() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let (source, program) = (folder.path().join("many.c"), folder.path().join("many"));
     let text = "#define _GNU_SOURCE\n#include <stdio.h>\n#include <sys/mman.h>\n#include <unistd.h>\n\
@@ -457,7 +438,7 @@ fn full_tables() -> Result<()> {
     Ok(())
 }
 
-fn sanitizers() -> Result<()> {
+fn programs_under_each_sanitizer_run_and_are_said() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = holder(folder.path())?;
     let mut tried = 0;
@@ -489,7 +470,7 @@ fn sanitizers() -> Result<()> {
     if tried == 0 { Err(skip("the compiler has no sanitizer")) } else { Ok(()) }
 }
 
-fn allocators() -> Result<()> {
+fn allocators_that_are_preloaded_or_linked_keep_their_work() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = holder(folder.path())?;
     let plain = folder.path().join("plain");
@@ -520,4 +501,19 @@ fn allocators() -> Result<()> {
         }
     }
     if tried == 0 { Err(skip("there is no other allocator")) } else { Ok(()) }
+}
+
+quo_tests::suite! {
+    exhausted_quota_is_reported_and_the_program_runs
+    folder_of_another_user_is_reported_and_the_program_runs
+    limits_on_a_process_are_no_crash
+    refused_system_calls_cost_only_their_own_findings
+    programs_that_nothing_is_loaded_into_run_and_are_named
+    what_cannot_be_run_ends_as_in_a_shell
+    bad_components_file_is_reported_once_and_the_program_runs
+    a_file_of_components_decides_what_objects_are_called
+    components_file_decides_what_an_mpi_library_is
+    what_finds_no_room_is_counted_and_said_once
+    programs_under_each_sanitizer_run_and_are_said
+    allocators_that_are_preloaded_or_linked_keep_their_work
 }

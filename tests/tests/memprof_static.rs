@@ -2,34 +2,16 @@
 //! the fake MPI as an archive, and Debian's MPICH as archives.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use memprof_trace::layout::{Class, flags};
 use quo_tests::memprof::{PROGRAMS, fake_mpi};
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::Skipped;
 use quo_tests::{Books, Checkout, Recorded, run_compiler};
 
-const TESTS: &[Test] = &[
-    ("books_of_a_static_program_are_right_to_the_byte", books_in_c),
-    ("books_of_a_static_cxx_program_are_exact", books_in_cxx),
-    ("books_without_symbols_are_right_but_for_callbacks", books_without_symbols),
-    ("static_programs_fresh_buffers_are_its_own", fresh_buffers),
-    ("phases_of_a_static_program_have_their_names", phases),
-    ("what_mpi_gives_to_a_static_program_is_the_programs", given),
-    ("a_static_program_reads_its_own_numbers_and_names_regions", numbers),
-    ("pushes_of_a_static_program_are_phases", pushes),
-    ("static_fortran_is_seen", fortran),
-    ("a_program_that_holds_only_mpi_is_seen_by_library", only_mpi),
-    ("static_program_without_the_archive_is_named_at_the_end", not_linked),
-];
-
 const MEBI: u64 = 1 << 20;
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 fn folder() -> Result<&'static Path> {
     static FOLDER: OnceLock<Result<tempfile::TempDir, String>> = OnceLock::new();
@@ -98,18 +80,18 @@ fn books(compiler: &str, words: &[&str], arguments: &[&str]) -> Result<Recorded>
     Ok(job)
 }
 
-fn books_in_c() -> Result<()> {
+fn books_of_a_static_program_are_right_to_the_byte() -> Result<()> {
     for how in ["-static", "-static-pie"] {
         books("cc", &["-D_GNU_SOURCE", "-std=gnu11", "-fPIE", how], &[])?;
     }
     Ok(())
 }
 
-fn books_in_cxx() -> Result<()> {
+fn books_of_a_static_cxx_program_are_exact() -> Result<()> {
     books("c++", &["-std=gnu++17", "-static", "-x", "c++"], &[]).map(drop)
 }
 
-fn books_without_symbols() -> Result<()> {
+fn books_without_symbols_are_right_but_for_callbacks() -> Result<()> {
     let words = ["-D_GNU_SOURCE", "-std=gnu11", "-static", "-s"];
     let job = books("cc", &words, &["--no-callbacks"])?;
     let report = job.report()?;
@@ -202,12 +184,12 @@ fn expect_unrecorded(program: &Path) -> Result<()> {
     Ok(())
 }
 
-fn fresh_buffers() -> Result<()> {
+fn static_programs_fresh_buffers_are_its_own() -> Result<()> {
     with_mpich("mpicc.mpich", "fresh_buffers.c", &["-static"], ALL)?.expect_fresh_buffers()?;
     Ok(())
 }
 
-fn phases() -> Result<()> {
+fn phases_of_a_static_program_have_their_names() -> Result<()> {
     let job = with_mpich("mpicc.mpich", "phases.c", &["-static"], ALL)?;
     job.expect_phases(&["init", "main", "finalize", "pcontrol 3", "solve"])?;
     Ok(())
@@ -224,7 +206,7 @@ fn expect_given(one: &Books) -> Result<()> {
     Ok(())
 }
 
-fn given() -> Result<()> {
+fn what_mpi_gives_to_a_static_program_is_the_programs() -> Result<()> {
     let job = with_mpich("mpicc.mpich", "usual.c", &["-static"], ALL)?;
     for one in &job.books {
         expect_given(one)?;
@@ -238,7 +220,7 @@ fn given() -> Result<()> {
 }
 
 /// The program exports no names to look up: the names known to the linker lead to the profiler.
-fn numbers() -> Result<()> {
+fn a_static_program_reads_its_own_numbers_and_names_regions() -> Result<()> {
     let checkout = Checkout::find()?;
     let include = format!("-I{}", checkout.root().join("memprof/api/include").display());
     let library = checkout.program("libmemprof_api.a")?.display().to_string();
@@ -254,7 +236,7 @@ fn numbers() -> Result<()> {
 }
 
 /// Uses the library built for the only MPI that is available as an archive.
-fn pushes() -> Result<()> {
+fn pushes_of_a_static_program_are_phases() -> Result<()> {
     let in_use = Command::new(quo_tests::mpicc()).arg("-show").output()?;
     if !String::from_utf8_lossy(&in_use.stdout).contains("/usr/include/x86_64-linux-gnu/mpich") {
         return Err(skip("libquo was built for another MPI"));
@@ -277,7 +259,7 @@ fn pushes() -> Result<()> {
     Ok(())
 }
 
-fn fortran() -> Result<()> {
+fn static_fortran_is_seen() -> Result<()> {
     let gfortran = Command::new("gfortran").arg("--version").output();
     if !gfortran.is_ok_and(|output| output.status.success()) {
         return Err(skip("there is no gfortran"));
@@ -292,7 +274,7 @@ fn fortran() -> Result<()> {
     Ok(())
 }
 
-fn only_mpi() -> Result<()> {
+fn a_program_that_holds_only_mpi_is_seen_by_library() -> Result<()> {
     let job = with_mpich("mpicc.mpich", "fresh_buffers.c", &[], ONLY_MPI)?;
     job.expect_fresh_buffers()?;
     let job = with_mpich("mpicc.mpich", "usual.c", &[], ONLY_MPI)?;
@@ -307,7 +289,7 @@ fn only_mpi() -> Result<()> {
     Ok(())
 }
 
-fn not_linked() -> Result<()> {
+fn static_program_without_the_archive_is_named_at_the_end() -> Result<()> {
     let program = folder()?.join("not_linked");
     let mut command = Command::new("cc");
     command.arg("-static").arg(source("nothing.c")?).arg("-o").arg(&program);
@@ -325,4 +307,18 @@ fn not_linked() -> Result<()> {
 
 fn launch_in_use() -> Result<Command> {
     Ok(quo_tests::Launcher::find()?.command(2, quo_tests::BindTo::None))
+}
+
+quo_tests::suite! {
+    books_of_a_static_program_are_right_to_the_byte
+    books_of_a_static_cxx_program_are_exact
+    books_without_symbols_are_right_but_for_callbacks
+    static_programs_fresh_buffers_are_its_own
+    phases_of_a_static_program_have_their_names
+    what_mpi_gives_to_a_static_program_is_the_programs
+    a_static_program_reads_its_own_numbers_and_names_regions
+    pushes_of_a_static_program_are_phases
+    static_fortran_is_seen
+    a_program_that_holds_only_mpi_is_seen_by_library
+    static_program_without_the_archive_is_named_at_the_end
 }

@@ -3,38 +3,19 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use quo_tests::memprof::PROGRAMS;
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::Skipped;
 use quo_tests::{BindTo, Checkout, Launcher, Recorded, Running, fortran_support, mpicc, until};
 use serde_json::Value;
-
-const TESTS: &[Test] = &[
-    ("times_of_all_kinds_are_the_programs_own", kinds),
-    ("time_in_quos_barrier_is_lent_and_not_mpi", lent),
-    ("crossed_open_and_unmatched_regions_are_noted", crossed),
-    ("run_without_times_names_the_option", without),
-    ("report_without_a_ratio_has_the_measured_one", reported),
-    ("time_in_parallel_regions_of_gnu_is_the_programs_own", gnu_openmp),
-    ("time_in_parallel_regions_of_llvm_is_the_programs_own", llvm_openmp),
-    ("loops_of_a_program_are_found_with_lines_and_times", loops),
-    ("loops_of_running_jobs_are_as_old_as_their_period", periods),
-    ("status_has_the_common_loop_of_an_elastic_job", common_loop),
-    ("status_of_ranks_in_different_loops_has_none_in_common", no_common_loop),
-    ("fortran_program_reads_its_own_time", fortran),
-];
 
 const RANKS: usize = 3;
 /// Kinds as the program prints them, by their names in JSON.
 const KINDS: [&str; 6] =
     ["point_to_point_ns", "collective_ns", "one_sided_ns", "file_ns", "wait_ns", "other_ns"];
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 /// Returns the numbers that each rank has printed, by rank and region.
 fn truths(job: &Recorded) -> BTreeMap<(u64, String), Vec<u64>> {
@@ -86,7 +67,7 @@ fn expect_close(what: &str, found: u64, truth: u64, whole: u64) -> Result<()> {
     Ok(())
 }
 
-fn kinds() -> Result<()> {
+fn times_of_all_kinds_are_the_programs_own() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program =
         Checkout::find()?.compile_c(&format!("{PROGRAMS}/waits.c"), folder.path(), &[])?;
@@ -120,7 +101,7 @@ fn kinds() -> Result<()> {
     Ok(())
 }
 
-fn crossed() -> Result<()> {
+fn crossed_open_and_unmatched_regions_are_noted() -> Result<()> {
     const NOTES: [&str; 4] = [
         "region outer ended with inner open inside, which ends there",
         "region inner ended and was not open: that end is left out",
@@ -164,7 +145,7 @@ fn lending(folder: &tempfile::TempDir) -> Result<PathBuf> {
     checkout.compile_c(&format!("{PROGRAMS}/lent.c"), folder.path(), &flags)
 }
 
-fn lent() -> Result<()> {
+fn time_in_quos_barrier_is_lent_and_not_mpi() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let job = Recorded::run_with(&["--mpi-time"], RANKS, &lending(&folder)?, &["20"])?;
     job.outcome.expect_success()?;
@@ -179,7 +160,7 @@ fn lent() -> Result<()> {
     Ok(())
 }
 
-fn gnu_openmp() -> Result<()> {
+fn time_in_parallel_regions_of_gnu_is_the_programs_own() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = format!("{PROGRAMS}/parallel.c");
     let program = Checkout::find()?.compile_c(&source, folder.path(), &["-fopenmp"])?;
@@ -187,7 +168,7 @@ fn gnu_openmp() -> Result<()> {
 }
 
 /// Compiled by the same wrapper, which every MPI lets call another compiler.
-fn llvm_openmp() -> Result<()> {
+fn time_in_parallel_regions_of_llvm_is_the_programs_own() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let (source, program) = (format!("{PROGRAMS}/parallel.c"), folder.path().join("parallel"));
     let mut command = Command::new(mpicc());
@@ -221,7 +202,7 @@ fn expect_parallel(program: &Path) -> Result<()> {
     Ok(())
 }
 
-fn without() -> Result<()> {
+fn run_without_times_names_the_option() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program =
         Checkout::find()?.compile_c(&format!("{PROGRAMS}/waits.c"), folder.path(), &[])?;
@@ -237,7 +218,7 @@ fn without() -> Result<()> {
 }
 
 /// Queries the status of an elastic job from outside, after its program has made its last report.
-fn reported() -> Result<()> {
+fn report_without_a_ratio_has_the_measured_one() -> Result<()> {
     let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
     let program = checkout.compile_c("tests/programs/elastic_measured.c", folder.path(), &[])?;
     let launch = Launcher::find()?.command(2, BindTo::None);
@@ -310,7 +291,7 @@ fn loops_of_job(mode: &str, is_wanted: impl Fn(&Value) -> bool) -> Result<(Value
     Ok((status["loops"].take(), job))
 }
 
-fn common_loop() -> Result<()> {
+fn status_has_the_common_loop_of_an_elastic_job() -> Result<()> {
     let has_loop = |loops: &Value| loops["common"]["iterations"].as_u64() >= Some(100);
     let (loops, job) = loops_of_job("common", has_loop)?;
     ensure!(loops["ranks"] == 2, "{loops}");
@@ -339,7 +320,7 @@ fn common_loop() -> Result<()> {
     Ok(())
 }
 
-fn no_common_loop() -> Result<()> {
+fn status_of_ranks_in_different_loops_has_none_in_common() -> Result<()> {
     let (loops, _) = loops_of_job("apart", |loops| loops["ranks"] == 2)?;
     ensure!(loops["common"].is_null(), "{loops}");
     Ok(())
@@ -352,7 +333,7 @@ fn loop_of<'a>(list: &'a Value, function: &str) -> Result<&'a Value> {
     found.with_context(|| format!("no loop of {function} in {list}"))
 }
 
-fn loops() -> Result<()> {
+fn loops_of_a_program_are_found_with_lines_and_times() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = format!("{PROGRAMS}/loops.c");
     let program = Checkout::find()?.compile_c(&source, folder.path(), &["-g"])?;
@@ -432,7 +413,7 @@ fn iterations_seen(option: &str, least: u64) -> Result<u64> {
     Ok(seen)
 }
 
-fn periods() -> Result<()> {
+fn loops_of_running_jobs_are_as_old_as_their_period() -> Result<()> {
     ensure!(iterations_seen("--loop-interval=0.01", 500)? >= 500, "until said so");
     // The copy made when the loop was found is the only one before the end.
     let seen = iterations_seen("--loop-interval=3600", 1)?;
@@ -440,7 +421,7 @@ fn periods() -> Result<()> {
     Ok(())
 }
 
-fn fortran() -> Result<()> {
+fn fortran_program_reads_its_own_time() -> Result<()> {
     fortran_support().map_err(|reason| Skipped(reason.to_string()))?;
     let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
     let module = "memprof/api/include/memprof.F90";
@@ -466,4 +447,19 @@ fn fortran() -> Result<()> {
         expect_close("collective", number(inside, "collective_ns")?, collective, elapsed)?;
     }
     Ok(())
+}
+
+quo_tests::suite! {
+    times_of_all_kinds_are_the_programs_own
+    time_in_quos_barrier_is_lent_and_not_mpi
+    crossed_open_and_unmatched_regions_are_noted
+    run_without_times_names_the_option
+    report_without_a_ratio_has_the_measured_one
+    time_in_parallel_regions_of_gnu_is_the_programs_own
+    time_in_parallel_regions_of_llvm_is_the_programs_own
+    loops_of_a_program_are_found_with_lines_and_times
+    loops_of_running_jobs_are_as_old_as_their_period
+    status_has_the_common_loop_of_an_elastic_job
+    status_of_ranks_in_different_loops_has_none_in_common
+    fortran_program_reads_its_own_time
 }

@@ -2,30 +2,13 @@
 //! structures match the C headers, and its wheel installs.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::Skipped;
 use quo_tests::{Checkout, Job, mpicc, python_tools};
 
 const PACKAGE: &str = "bindings-python";
-
-const TESTS: &[Test] = &[
-    ("queries_agree_with_each_other_and_the_kernel", queries),
-    ("pushed_bindings_are_popped_at_the_end_of_blocks", bindings),
-    ("exception_in_a_phase_fails_it_on_all_ranks", phases),
-    ("shared_memory_stays_while_a_view_is_in_use", shared),
-    ("world_with_arrays_grows_shrinks_and_aborts", worlds),
-    ("world_grows_by_starting_the_program_again", spawned),
-    ("regions_are_phases_of_the_profilers_report", memory),
-    ("numbers_and_structures_are_those_of_the_headers", abi),
-    ("wheel_is_built_installed_and_imported", wheel),
-    ("type_hints_are_complete_and_right", types),
-];
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 /// Returns the interpreter that set-up has fetched, with mpi4py, NumPy and the packaging tools.
 fn interpreter() -> Result<PathBuf> {
@@ -89,32 +72,32 @@ fn all_pass(ranks: usize, job: Job) -> Result<()> {
     Ok(())
 }
 
-fn queries() -> Result<()> {
+fn queries_agree_with_each_other_and_the_kernel() -> Result<()> {
     passes(1, "queries.py")?;
     passes(2, "queries.py")?;
     let machine = "pack:2 numa:2 core:2 pu:2";
     job(3, "queries.py")?.topology(machine).run()?.expect_success().map(drop)
 }
 
-fn bindings() -> Result<()> {
+fn pushed_bindings_are_popped_at_the_end_of_blocks() -> Result<()> {
     passes(2, "bindings.py")
 }
 
-fn phases() -> Result<()> {
+fn exception_in_a_phase_fails_it_on_all_ranks() -> Result<()> {
     [1, 3].into_iter().try_for_each(|ranks| passes(ranks, "phases.py"))
 }
 
-fn shared() -> Result<()> {
+fn shared_memory_stays_while_a_view_is_in_use() -> Result<()> {
     [1, 2, 3].into_iter().try_for_each(|ranks| passes(ranks, "shared.py"))?;
     let gpus = Checkout::find()?.root().join("quo/tests/machines/gpus.xml");
     all_pass(2, job(2, "shared.py")?.env("QUO_TOPOLOGY", gpus))
 }
 
-fn worlds() -> Result<()> {
+fn world_with_arrays_grows_shrinks_and_aborts() -> Result<()> {
     [1, 3].into_iter().try_for_each(|ranks| passes(ranks, "worlds.py"))
 }
 
-fn spawned() -> Result<()> {
+fn world_grows_by_starting_the_program_again() -> Result<()> {
     let job = job(1, "spawned.py")?.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
     let job = job.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
     let outcome = job.run()?;
@@ -126,7 +109,7 @@ fn spawned() -> Result<()> {
     Ok(())
 }
 
-fn memory() -> Result<()> {
+fn regions_are_phases_of_the_profilers_report() -> Result<()> {
     passes(1, "memory.py")?;
     let checkout = Checkout::find()?;
     let folder = tempfile::tempdir()?;
@@ -141,7 +124,7 @@ fn memory() -> Result<()> {
     Ok(())
 }
 
-fn abi() -> Result<()> {
+fn numbers_and_structures_are_those_of_the_headers() -> Result<()> {
     let checkout = Checkout::find()?;
     let mut compare = Command::new(interpreter()?);
     compare.arg(checkout.root().join(PACKAGE).join("tests/abi.py"));
@@ -151,7 +134,7 @@ fn abi() -> Result<()> {
     Ok(())
 }
 
-fn wheel() -> Result<()> {
+fn wheel_is_built_installed_and_imported() -> Result<()> {
     let checkout = Checkout::find()?;
     let folder = tempfile::tempdir()?;
     let mut build = Command::new(checkout.program("xtask")?);
@@ -178,10 +161,23 @@ fn wheel() -> Result<()> {
     Ok(())
 }
 
-fn types() -> Result<()> {
+fn type_hints_are_complete_and_right() -> Result<()> {
     let checkout = Checkout::find()?;
     let folder = tempfile::tempdir()?;
     let mut mypy = Command::new(interpreter()?);
     mypy.args(["-m", "mypy", "--cache-dir"]).arg(folder.path());
     said(mypy.current_dir(checkout.root().join(PACKAGE))).map(drop)
+}
+
+quo_tests::suite! {
+    queries_agree_with_each_other_and_the_kernel
+    pushed_bindings_are_popped_at_the_end_of_blocks
+    exception_in_a_phase_fails_it_on_all_ranks
+    shared_memory_stays_while_a_view_is_in_use
+    world_with_arrays_grows_shrinks_and_aborts
+    world_grows_by_starting_the_program_again
+    regions_are_phases_of_the_profilers_report
+    numbers_and_structures_are_those_of_the_headers
+    wheel_is_built_installed_and_imported
+    type_hints_are_complete_and_right
 }

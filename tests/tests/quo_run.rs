@@ -3,34 +3,14 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::Skipped;
 use quo_tests::{BindTo, Checkout, Launcher, Outcome, Running, mpicc, run_compiler};
 
-const TESTS: &[Test] = &[
-    ("waiting_rank_lends_to_regions_of_another", lends),
-    ("unbound_ranks_borrow_nothing_and_end_well", unbound),
-    ("program_that_asks_for_its_threads_keeps_them", asks),
-    ("malleable_program_is_told_the_most_threads", malleable),
-    ("malleable_without_its_risk_is_refused", risk),
-    ("program_with_arrays_by_thread_borrows_and_is_right", arrays),
-    ("number_in_a_clause_is_kept", clause),
-    ("killed_borrower_leaves_nothing_behind", dies),
-    ("rank_without_the_object_is_not_waited_for", absent),
-    ("rank_that_begins_mpi_in_another_thread_takes_part", thread),
-    ("rank_on_a_simulated_machine_is_not_waited_for", simulated),
-    ("rank_with_its_own_shared_memory_is_not_waited_for", apart),
-    ("commands_status_is_quo_runs", status),
-];
-
 const LIMIT: Duration = Duration::from_secs(100);
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
@@ -111,7 +91,7 @@ fn sum(outcome: &Outcome) -> Result<&str> {
     Ok(rest.split(',').next().unwrap_or_default())
 }
 
-fn lends() -> Result<()> {
+fn waiting_rank_lends_to_regions_of_another() -> Result<()> {
     require_lending()?;
     let folder = tempfile::tempdir()?;
     let program = compile("examples/imbalance/imbalance.c", folder.path())?;
@@ -128,7 +108,7 @@ fn lends() -> Result<()> {
     Ok(())
 }
 
-fn unbound() -> Result<()> {
+fn unbound_ranks_borrow_nothing_and_end_well() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = compile("examples/imbalance/imbalance.c", folder.path())?;
     let outcome = two_ranks(Some(&["--report"]), BindTo::None, &program, &["2", "20", "1"])?;
@@ -152,13 +132,13 @@ fn expect_counts(options: &[&str], how: &str, expected: &str) -> Result<Outcome>
     Ok(outcome)
 }
 
-fn asks() -> Result<()> {
+fn program_that_asks_for_its_threads_keeps_them() -> Result<()> {
     let outcome = expect_counts(&["--report"], "asks", "fewest 1, most 1, told 1")?;
     ensure!(outcome.stderr.contains("--malleable"), "{}", outcome.stderr);
     Ok(())
 }
 
-fn malleable() -> Result<()> {
+fn malleable_program_is_told_the_most_threads() -> Result<()> {
     // All processors except the rank's own may be borrowed.
     let told = format!("most 2, told {}", processors());
     if processors() > 2 {
@@ -169,7 +149,7 @@ fn malleable() -> Result<()> {
     Ok(())
 }
 
-fn risk() -> Result<()> {
+fn malleable_without_its_risk_is_refused() -> Result<()> {
     for option in ["--malleable", "--malleable=yes"] {
         let output = quo_run(&[option])?.args(["sh", "-c", "echo ran"]).output()?;
         let told = String::from_utf8_lossy(&output.stderr);
@@ -179,7 +159,7 @@ fn risk() -> Result<()> {
     Ok(())
 }
 
-fn arrays() -> Result<()> {
+fn program_with_arrays_by_thread_borrows_and_is_right() -> Result<()> {
     require_lending()?;
     let folder = tempfile::tempdir()?;
     let program = compile("tests/programs/thread_arrays.c", folder.path())?;
@@ -207,11 +187,11 @@ fn arrays() -> Result<()> {
     Ok(())
 }
 
-fn clause() -> Result<()> {
+fn number_in_a_clause_is_kept() -> Result<()> {
     expect_counts(&[], "clause", "fewest 2, most 2").map(drop)
 }
 
-fn dies() -> Result<()> {
+fn killed_borrower_leaves_nothing_behind() -> Result<()> {
     require_lending()?;
     let outcome = counts(&[], "dies")?;
     ensure!(outcome.expect_success().is_err(), "it ended well: {}", outcome.stdout);
@@ -242,16 +222,16 @@ fn without_rank_1(command: &str) -> Result<()> {
     Ok(())
 }
 
-fn absent() -> Result<()> {
+fn rank_without_the_object_is_not_waited_for() -> Result<()> {
     // Like a static program: the loader of rank 1 loads nothing for it.
     without_rank_1("unset LD_PRELOAD")
 }
 
-fn simulated() -> Result<()> {
+fn rank_on_a_simulated_machine_is_not_waited_for() -> Result<()> {
     without_rank_1("export QUO_TOPOLOGY=core:4")
 }
 
-fn apart() -> Result<()> {
+fn rank_with_its_own_shared_memory_is_not_waited_for() -> Result<()> {
     let unshare = Command::new("unshare").args(["--mount", "true"]).output();
     if !unshare.is_ok_and(|output| output.status.success()) {
         return Err(Skipped("only root has mounts of its own".to_owned()).into());
@@ -262,11 +242,11 @@ fn apart() -> Result<()> {
     )
 }
 
-fn thread() -> Result<()> {
+fn rank_that_begins_mpi_in_another_thread_takes_part() -> Result<()> {
     expect_counts(&[], "thread", "most 2").map(drop)
 }
 
-fn status() -> Result<()> {
+fn commands_status_is_quo_runs() -> Result<()> {
     let code = |words: &[&OsStr]| -> Result<(Option<i32>, String)> {
         let output = quo_run(&[])?.args(words).output()?;
         Ok((output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned()))
@@ -279,4 +259,20 @@ fn status() -> Result<()> {
     let told = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.code() == Some(1) && told.contains("QUO_RUN_PRELOAD"), "{told}");
     Ok(())
+}
+
+quo_tests::suite! {
+    waiting_rank_lends_to_regions_of_another
+    unbound_ranks_borrow_nothing_and_end_well
+    program_that_asks_for_its_threads_keeps_them
+    malleable_program_is_told_the_most_threads
+    malleable_without_its_risk_is_refused
+    program_with_arrays_by_thread_borrows_and_is_right
+    number_in_a_clause_is_kept
+    killed_borrower_leaves_nothing_behind
+    rank_without_the_object_is_not_waited_for
+    rank_that_begins_mpi_in_another_thread_takes_part
+    rank_on_a_simulated_machine_is_not_waited_for
+    rank_with_its_own_shared_memory_is_not_waited_for
+    commands_status_is_quo_runs
 }

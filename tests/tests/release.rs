@@ -239,6 +239,7 @@ fn names_of(folder: &Path, start: &str) -> Result<PathBuf> {
 }
 
 quo_tests::suite! {
+    within quo_tests::suite::LONG_LIMIT;
     source_archive_builds_without_a_network
     static_memprof_runs_in_an_empty_root
     crates_pass_a_trial_publication

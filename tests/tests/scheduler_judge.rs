@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use elastic_lab::input::{LogSettings, swf};
@@ -16,23 +16,7 @@ use elastic_policy::action::{Action, Decision};
 use elastic_policy::state::Cluster;
 use elastic_policy::time::{Span, Time};
 use quo_tests::Checkout;
-use quo_tests::suite::{Skipped, Test, run};
-
-const TESTS: [Test; 6] = [
-    ("fcfs_starts_jobs_as_accasim_on_generated_logs", fcfs_on_generated_logs),
-    ("easy_starts_jobs_as_accasim_on_generated_logs", easy_on_generated_logs),
-    (
-        "conservative_starts_jobs_as_in_accasims_engine_after_early_ends",
-        conservative_on_generated_logs,
-    ),
-    ("spare_nodes_explain_the_first_difference_of_easy", spare_nodes_explain_easy),
-    ("both_start_jobs_as_accasim_on_a_public_log", both_on_a_public_log),
-    ("easy_of_accasim_as_shipped_breaks_its_reservation", easy_as_shipped),
-];
-
-fn main() -> ExitCode {
-    run(&TESTS, None)
-}
+use quo_tests::suite::Skipped;
 
 /// Returns the folder with the other schedulers, which set-up fetched.
 fn judges() -> Result<PathBuf> {
@@ -124,16 +108,16 @@ fn generated() -> impl Iterator<Item = (Workload, u32)> {
     })
 }
 
-fn fcfs_on_generated_logs() -> Result<()> {
+fn fcfs_starts_jobs_as_accasim_on_generated_logs() -> Result<()> {
     generated().try_for_each(|(log, nodes)| hold_against("fcfs", "fifo", &log, nodes))
 }
 
-fn easy_on_generated_logs() -> Result<()> {
+fn easy_starts_jobs_as_accasim_on_generated_logs() -> Result<()> {
     generated().try_for_each(|(log, nodes)| hold_against("easy-short", "easy", &log, nodes))
 }
 
 /// AccaSim has no such scheduler: its engine runs one that the script defines.
-fn conservative_on_generated_logs() -> Result<()> {
+fn conservative_starts_jobs_as_in_accasims_engine_after_early_ends() -> Result<()> {
     for (seed, (nodes, load)) in [(64, 0.8), (64, 1.0), (300, 0.9)].into_iter().enumerate() {
         let log = synthetic(Synthetic { jobs: 1000, nodes, load, seed: seed as u64 });
         let ends_early =
@@ -144,7 +128,7 @@ fn conservative_on_generated_logs() -> Result<()> {
     Ok(())
 }
 
-fn spare_nodes_explain_easy() -> Result<()> {
+fn spare_nodes_explain_the_first_difference_of_easy() -> Result<()> {
     for (workload, nodes) in generated() {
         let folder = tempfile::tempdir()?;
         let theirs = by_accasim("easy", &write(&workload, folder.path())?, nodes)?;
@@ -156,7 +140,7 @@ fn spare_nodes_explain_easy() -> Result<()> {
     Ok(())
 }
 
-fn both_on_a_public_log() -> Result<()> {
+fn both_start_jobs_as_accasim_on_a_public_log() -> Result<()> {
     let log = fs::File::open(judges()?.join("UniLu-Gaia-2014-2.swf"))?;
     let mut workload = swf::read(std::io::BufReader::new(log), LogSettings::default())?.workload;
     let nodes = workload.nodes.context("the log does not tell the size of the machine")?;
@@ -168,7 +152,7 @@ fn both_on_a_public_log() -> Result<()> {
 }
 
 /// Shows why the judge is not AccaSim's scheduler as shipped: see the script.
-fn easy_as_shipped() -> Result<()> {
+fn easy_of_accasim_as_shipped_breaks_its_reservation() -> Result<()> {
     // The second job has all nodes reserved from 11 on; the third would keep one until 103.
     let lines = ["1 1 -1 10 3 -1 -1 3 10", "2 2 -1 10 4 -1 -1 4 10", "3 3 -1 100 1 -1 -1 1 100"];
     let text: String = lines.map(|line| format!("{line} -1 1 -1 -1 -1 -1 -1 -1 -1\n")).concat();
@@ -181,4 +165,13 @@ fn easy_as_shipped() -> Result<()> {
     let ours = by_ours("easy", &workload, 4)?;
     ensure!(ours.0.iter().any(|(place, now, _)| *place == 1 && *now == Time::seconds(11)));
     Ok(())
+}
+
+quo_tests::suite! {
+    fcfs_starts_jobs_as_accasim_on_generated_logs
+    easy_starts_jobs_as_accasim_on_generated_logs
+    conservative_starts_jobs_as_in_accasims_engine_after_early_ends
+    spare_nodes_explain_the_first_difference_of_easy
+    both_start_jobs_as_accasim_on_a_public_log
+    easy_of_accasim_as_shipped_breaks_its_reservation
 }

@@ -3,37 +3,15 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::{self, Skipped};
 use quo_tests::{
     BindTo, Checkout, Family, Holdings, Job, Launcher, Outcome, Running, expect_cycles,
 };
 
 const LIMIT: Duration = Duration::from_secs(300);
-
-const TESTS: &[Test] = &[
-    ("world_grows_beyond_launched_ranks_and_its_leavers_end", grows_and_ends),
-    ("rank_0_starts_processes_itself_where_it_is_told_to", by_rank_0),
-    ("started_ranks_have_the_environment_of_a_wrapper", wrapped),
-    ("ranks_that_were_started_together_leave_together", units),
-    ("parked_ranks_are_called_in_before_any_are_started", parked_first),
-    ("aborted_growth_lets_the_started_processes_go", given_up),
-    ("world_reports_when_starts_leave_mappings", advice),
-    ("leavers_with_communicators_of_their_own_still_end", keepers),
-    ("cycles_of_starting_and_ending_leave_nothing_behind", cycles),
-    ("cycles_with_every_slot_in_use_wait_for_leavers", exact_slots),
-    ("growth_beyond_slots_is_refused_and_the_job_ends", beyond_slots),
-    ("growth_onto_unknown_host_is_refused_and_the_job_ends", unknown_host),
-    ("refused_start_stops_growth_and_the_job_ends", refused_start),
-    ("started_process_without_a_way_is_ended_with_advice", no_way),
-];
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 fn sizes(ranks: usize, variables: &[(&str, &str)], words: &[&str]) -> Result<Outcome> {
     sizes_by(&Checkout::find()?.program("examples/sizes")?, ranks, variables, words)
@@ -66,7 +44,7 @@ fn changes(outcome: &Outcome) -> Vec<&str> {
     said.map(|line| line.rsplit_once(", ").map_or(line, |(change, _)| change)).collect()
 }
 
-fn grows_and_ends() -> Result<()> {
+fn world_grows_beyond_launched_ranks_and_its_leavers_end() -> Result<()> {
     let outcome = sizes(1, &[("ELASTIC_MOST", "8")], &["1", "2", "4", "8", "2"])?;
     let right = [
         "epoch 1 size 2: 1 stay, 0 leave, 1 join",
@@ -79,7 +57,7 @@ fn grows_and_ends() -> Result<()> {
     Ok(())
 }
 
-fn by_rank_0() -> Result<()> {
+fn rank_0_starts_processes_itself_where_it_is_told_to() -> Result<()> {
     let variables = [("ELASTIC_MOST", "3"), ("ELASTIC_UNIT", "1"), ("ELASTIC_STARTER", "0")];
     let outcome = sizes(1, &variables, &["1", "3", "2", "1"])?;
     ensure!(changes(&outcome).len() == 3, "{}", outcome.report());
@@ -88,7 +66,7 @@ fn by_rank_0() -> Result<()> {
 }
 
 /// The launcher starts a script that sets variables and then executes the program, or waits for it.
-fn wrapped() -> Result<()> {
+fn started_ranks_have_the_environment_of_a_wrapper() -> Result<()> {
     if !matches!(Launcher::find()?.family(), Family::OpenMpi4 | Family::OpenMpi5) {
         return Err(Skipped("only with Open MPI".to_owned()).into());
     }
@@ -110,7 +88,7 @@ fn wrapped() -> Result<()> {
     Ok(())
 }
 
-fn units() -> Result<()> {
+fn ranks_that_were_started_together_leave_together() -> Result<()> {
     let outcome = sizes(1, &[("ELASTIC_MOST", "4")], &["1", "4", "2", "1"])?;
     let right =
         ["epoch 1 size 4: 1 stay, 0 leave, 3 join", "epoch 2 size 1: 1 stay, 3 leave, 0 join"];
@@ -120,7 +98,7 @@ fn units() -> Result<()> {
     Ok(())
 }
 
-fn parked_first() -> Result<()> {
+fn parked_ranks_are_called_in_before_any_are_started() -> Result<()> {
     let variables = [("ELASTIC_MOST", "4"), ("ELASTIC_UNIT", "1")];
     let outcome = sizes(2, &variables, &["1", "2", "1", "4", "3", "1", "2"])?;
     let right = [
@@ -136,7 +114,7 @@ fn parked_first() -> Result<()> {
     Ok(())
 }
 
-fn given_up() -> Result<()> {
+fn aborted_growth_lets_the_started_processes_go() -> Result<()> {
     let outcome = sizes(1, &[("ELASTIC_MOST", "3")], &["1", "3!", "2", "1"])?;
     let right = [
         "epoch 0 size 1: 1 stay, 0 leave, 2 join",
@@ -148,7 +126,7 @@ fn given_up() -> Result<()> {
     Ok(())
 }
 
-fn advice() -> Result<()> {
+fn world_reports_when_starts_leave_mappings() -> Result<()> {
     let is_open_mpi_4 = Launcher::find()?.family() == Family::OpenMpi4;
     for (stores, wanted) in [("hash", false), ("ds21,ds12,hash", is_open_mpi_4)] {
         let outcome = sizes(1, &[("PMIX_MCA_gds", stores)], &["1"])?;
@@ -158,7 +136,7 @@ fn advice() -> Result<()> {
     Ok(())
 }
 
-fn keepers() -> Result<()> {
+fn leavers_with_communicators_of_their_own_still_end() -> Result<()> {
     if Launcher::find()?.family() == Family::OpenMpi5 {
         let reason = "Open MPI 5 waits in MPI_Finalize until the others have freed them, too";
         return Err(Skipped(reason.to_owned()).into());
@@ -171,7 +149,7 @@ fn keepers() -> Result<()> {
 }
 
 /// Two hundred cycles with `cargo xtask test --full`.
-fn cycles() -> Result<()> {
+fn cycles_of_starting_and_ending_leave_nothing_behind() -> Result<()> {
     let is_long = suite::is_long();
     let cycles = if is_long { 200 } else { 20 };
     let family = Launcher::find()?.family();
@@ -217,7 +195,7 @@ fn holds_no_more(cycles: usize, variables: &[(&str, &str)], kept: (u64, u64)) ->
 
 /// A hundred cycles with `cargo xtask test --full`. The next growth is requested right after each
 /// shrink.
-fn exact_slots() -> Result<()> {
+fn cycles_with_every_slot_in_use_wait_for_leavers() -> Result<()> {
     let is_long = suite::is_long();
     let cycles = if is_long { 100 } else { 20 };
     let launcher = Launcher::find()?;
@@ -242,7 +220,7 @@ fn exact_slots() -> Result<()> {
 }
 
 /// The launcher is not asked for more slots than it has.
-fn beyond_slots() -> Result<()> {
+fn growth_beyond_slots_is_refused_and_the_job_ends() -> Result<()> {
     let launcher = Launcher::find()?;
     if !matches!(launcher.family(), Family::OpenMpi4 | Family::OpenMpi5) {
         return Err(Skipped("slots of this launcher are not known".to_owned()).into());
@@ -260,7 +238,7 @@ fn beyond_slots() -> Result<()> {
 }
 
 /// The launcher is not asked for unknown hosts, nor for more slots of a host than it was given.
-fn unknown_host() -> Result<()> {
+fn growth_onto_unknown_host_is_refused_and_the_job_ends() -> Result<()> {
     let launcher = Launcher::find()?;
     if launcher.family() != Family::OpenMpi4 {
         let reason = "other launchers go on after a start that they have refused";
@@ -282,7 +260,7 @@ fn unknown_host() -> Result<()> {
 }
 
 /// The launcher cannot place a start on an unknown host, nor on one without a free slot.
-fn refused_start() -> Result<()> {
+fn refused_start_stops_growth_and_the_job_ends() -> Result<()> {
     let launcher = Launcher::find()?;
     if launcher.family() != Family::OpenMpi4 {
         let reason = "other launchers go on after a start that they have refused";
@@ -308,7 +286,7 @@ fn refused_start() -> Result<()> {
 }
 
 /// The launch leaves the choice of address families to MPI.
-fn no_way() -> Result<()> {
+fn started_process_without_a_way_is_ended_with_advice() -> Result<()> {
     const ADVICE: &str = "OMPI_MCA_btl_tcp_disable_family=6";
     let job = Job::new(1, &Checkout::find()?.program("examples/sizes")?);
     let job = job.arg("1").arg("2").env("ELASTIC_MOST", "2");
@@ -322,4 +300,21 @@ fn no_way() -> Result<()> {
     let failed = outcome.stdout.lines().find(|line| line.contains("failed: ")).unwrap_or_default();
     ensure!(failed.contains(ADVICE), "{}", outcome.report());
     outcome.expect_clean().map(drop)
+}
+
+quo_tests::suite! {
+    world_grows_beyond_launched_ranks_and_its_leavers_end
+    rank_0_starts_processes_itself_where_it_is_told_to
+    started_ranks_have_the_environment_of_a_wrapper
+    ranks_that_were_started_together_leave_together
+    parked_ranks_are_called_in_before_any_are_started
+    aborted_growth_lets_the_started_processes_go
+    world_reports_when_starts_leave_mappings
+    leavers_with_communicators_of_their_own_still_end
+    cycles_of_starting_and_ending_leave_nothing_behind
+    cycles_with_every_slot_in_use_wait_for_leavers
+    growth_beyond_slots_is_refused_and_the_job_ends
+    growth_onto_unknown_host_is_refused_and_the_job_ends
+    refused_start_stops_growth_and_the_job_ends
+    started_process_without_a_way_is_ended_with_advice
 }

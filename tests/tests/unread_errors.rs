@@ -2,28 +2,11 @@
 //! not ended and unread failures, `QUO_ERRORS` prints or ends the job, and correct programs get no
 //! output.
 
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::Skipped;
 use quo_tests::{Checkout, Job, Outcome, fortran_support};
-
-const TESTS: &[Test] = &[
-    ("right_programs_hear_nothing", right_programs_hear_nothing),
-    ("phase_never_ended_is_named_once_per_node", phase_never_ended_is_named_once_per_node),
-    ("end_without_begin_has_its_own_code", end_without_begin_has_its_own_code),
-    ("print_says_each_failure_with_its_rank", print_says_each_failure_with_its_rank),
-    ("abort_ends_the_job_at_the_first_failure", abort_ends_the_job_at_the_first_failure),
-    ("abort_spares_answers_and_right_programs", abort_spares_answers_and_right_programs),
-    ("failure_before_mpi_ends_the_process", failure_before_mpi_ends_the_process),
-    ("exit_inside_a_phase_is_said_and_ends", exit_inside_a_phase_is_said_and_ends),
-    ("unknown_value_is_refused_and_named", unknown_value_is_refused_and_named),
-    ("fortran_phase_never_ended_is_named", fortran_phase_never_ended_is_named),
-];
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 fn run(what: &str, ranks: usize, errors: Option<&str>) -> Result<Outcome> {
     let checkout = Checkout::find()?;
@@ -181,4 +164,17 @@ fn fortran_phase_never_ended_is_named() -> Result<()> {
         ensure!(lines(&outcome).is_empty(), "{errors}: {}", outcome.report());
     }
     Ok(())
+}
+
+quo_tests::suite! {
+    right_programs_hear_nothing
+    phase_never_ended_is_named_once_per_node
+    end_without_begin_has_its_own_code
+    print_says_each_failure_with_its_rank
+    abort_ends_the_job_at_the_first_failure
+    abort_spares_answers_and_right_programs
+    failure_before_mpi_ends_the_process
+    exit_inside_a_phase_is_said_and_ends
+    unknown_value_is_refused_and_named
+    fortran_phase_never_ended_is_named
 }

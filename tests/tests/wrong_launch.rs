@@ -3,24 +3,11 @@
 //! also nested ones, get no message.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
-use quo_tests::suite::{self, Skipped, Test};
+use quo_tests::suite::Skipped;
 use quo_tests::{BindTo, Checkout, Job, Launcher, Outcome, Running};
 use tempfile::TempDir;
-
-const TESTS: &[Test] = &[
-    ("quo_run_behind_the_launcher_is_told_once", quo_run_behind_the_launcher),
-    ("memprof_run_behind_the_launcher_is_told_once", memprof_run_behind_the_launcher),
-    ("commands_before_the_launcher_are_told_nothing", commands_before_the_launcher),
-    ("context_of_one_rank_among_several_is_explained", context_of_one_rank),
-    ("process_that_was_spawned_alone_is_told_nothing", spawned_alone),
-];
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 fn program() -> Result<(TempDir, PathBuf)> {
     let folder = tempfile::tempdir()?;
@@ -38,7 +25,7 @@ fn once(outcome: &Outcome, times: &str, line: &str) -> Result<()> {
     Ok(())
 }
 
-fn quo_run_behind_the_launcher() -> Result<()> {
+fn quo_run_behind_the_launcher_is_told_once() -> Result<()> {
     let (_folder, program) = program()?;
     let job =
         Job::new(3, Checkout::find()?.program("quo-run")?).arg("--").arg(&program).arg("world");
@@ -46,7 +33,7 @@ fn quo_run_behind_the_launcher() -> Result<()> {
     once(&job.run()?, "started this command 3 times", &line)
 }
 
-fn memprof_run_behind_the_launcher() -> Result<()> {
+fn memprof_run_behind_the_launcher_is_told_once() -> Result<()> {
     let (folder, program) = program()?;
     // A separate output for each rank: with a common folder all but one rank would fail.
     let script = r#"exec "$0" run -q -o "$1.$$" -- "$2" world"#;
@@ -56,7 +43,7 @@ fn memprof_run_behind_the_launcher() -> Result<()> {
     once(&job.arg(&program).run()?, "started this command 2 times", &line)
 }
 
-fn commands_before_the_launcher() -> Result<()> {
+fn commands_before_the_launcher_are_told_nothing() -> Result<()> {
     let (folder, program) = program()?;
     let out = folder.path().join("out").display().to_string();
     let checkout = Checkout::find()?;
@@ -87,7 +74,7 @@ fn commands_before_the_launcher() -> Result<()> {
     Ok(())
 }
 
-fn context_of_one_rank() -> Result<()> {
+fn context_of_one_rank_among_several_is_explained() -> Result<()> {
     let (_folder, program) = program()?;
     let words = |ranks: usize| format!("the context has 1 of the {ranks} ranks of MPI_COMM_WORLD");
     for (what, ranks, warned) in [("self", 3, 3), ("world", 3, 0), ("self", 1, 0), ("world", 1, 0)]
@@ -101,7 +88,7 @@ fn context_of_one_rank() -> Result<()> {
     Ok(())
 }
 
-fn spawned_alone() -> Result<()> {
+fn process_that_was_spawned_alone_is_told_nothing() -> Result<()> {
     let (_folder, program) = program()?;
     let job = Job::new(1, &program).arg("spawns");
     let job = job.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
@@ -114,4 +101,12 @@ fn spawned_alone() -> Result<()> {
     let said = format!("{}{}", outcome.stdout, outcome.stderr);
     ensure!(!said.contains("sees 1 rank") && !said.contains("the context has 1"), "{said}");
     Ok(())
+}
+
+quo_tests::suite! {
+    quo_run_behind_the_launcher_is_told_once
+    memprof_run_behind_the_launcher_is_told_once
+    commands_before_the_launcher_are_told_nothing
+    context_of_one_rank_among_several_is_explained
+    process_that_was_spawned_alone_is_told_nothing
 }

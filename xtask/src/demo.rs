@@ -93,7 +93,7 @@ fn memory(options: &Options, profiler: &Path, coupled: &Path, deck: &Path) -> Re
     run::shown(&mut run, LIMIT)?;
     let mut report = Command::new(profiler);
     report.arg("report").arg(&traces);
-    let files = [("--html", "memory.html"), ("--png", "memory.png"), ("--svg", "memory.svg")];
+    let files = [("--html", "memory.html"), ("--svg", "memory.svg")];
     for (option, file) in files {
         report.arg(option).arg(options.out.join(file));
     }

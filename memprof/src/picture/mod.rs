@@ -1,8 +1,7 @@
-//! Pictures: plain SVG, drawn from plain numbers, and PNG made of it.
+//! Pictures: plain SVG, drawn from plain numbers.
 //!
 //! Nothing here knows traces. A caller fills a [`Timeline`], a [`Heat`], [`Bars`] or a [`Curve`] and gets the
-//! text of an SVG; [`png`] turns that into pixels with the fonts it brings along, so that a machine without
-//! fonts draws the same picture.
+//! text of an SVG.
 
 mod areas;
 mod bars;
@@ -11,7 +10,6 @@ mod heat;
 mod legend;
 mod palette;
 mod phases;
-mod png;
 mod scale;
 mod timeline;
 
@@ -22,7 +20,6 @@ pub use bars::{Bar, Bars, bars};
 pub use curve::{Curve, Fitted, Point, curve};
 pub use heat::{Heat, heat};
 pub use palette::{GROUPS, PAGE_CSS, Shades, group_of};
-pub use png::{PictureError, png};
 pub use timeline::timeline;
 
 /// Colours of everything that is not data.

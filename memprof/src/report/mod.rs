@@ -16,6 +16,7 @@ use crate::output;
 use crate::terminal::{self, Look, Progress, say};
 use crate::units;
 use anyhow::bail;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -49,7 +50,7 @@ pub struct Options {
     )]
     pub sites: Option<u32>,
     /// Leave nothing out of the table
-    #[arg(short, long, conflicts_with_all = ["sites", "phase", "html", "png", "svg"])]
+    #[arg(short, long, conflicts_with_all = ["sites", "phase", "html", "svg"])]
     pub all: bool,
     /// Everything as JSON, on standard output where no file is named
     #[arg(
@@ -60,11 +61,11 @@ pub struct Options {
     /// Write a page of the whole job that needs nothing else
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rank", "pid", "node", "phase"])]
     pub html: Option<PathBuf>,
-    /// Draw the timeline into a picture
-    #[arg(long, value_name = "FILE", conflicts_with = "phase")]
-    pub png: Option<PathBuf>,
-    /// Draw the timeline as vectors
-    #[arg(long, value_name = "FILE", conflicts_with = "phase")]
+    /// Draw the timeline into a picture for browsers
+    #[arg(
+        long, value_name = "FILE", conflicts_with = "phase",
+        value_parser = PathBufValueParser::new().try_map(svg_file)
+    )]
     pub svg: Option<PathBuf>,
 }
 
@@ -82,7 +83,6 @@ impl Options {
             all: false,
             json: None,
             html: None,
-            png: None,
             svg: None,
         }
     }
@@ -95,6 +95,17 @@ impl Options {
             (None, Some(folder)) if folder.is_dir() => Ok((folder, Some(Path::new("-")))),
             _ => bail!("no folder of a job is named"),
         }
+    }
+}
+
+/// Refuses a file that programs would take for a picture of pixels.
+fn svg_file(file: PathBuf) -> Result<PathBuf, String> {
+    match file.extension() {
+        Some(end) if end.eq_ignore_ascii_case("png") => {
+            let svg = file.with_extension("svg");
+            Err(format!("pictures are SVG: name the file {}", svg.display()))
+        }
+        _ => Ok(file),
     }
 }
 
@@ -118,18 +129,13 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         let bytes = html::write(&job, file)?;
         wrote(file, bytes);
     }
-    if options.svg.is_some() || options.png.is_some() {
+    if let Some(file) = &options.svg {
         let drawn = match view {
             View::Job | View::Phase(_) => pictures::job(&job),
             View::Rank(rank) => pictures::rank(rank)?,
             View::Node(node) => pictures::node(node),
         };
-        if let Some(file) = &options.svg {
-            wrote(file, pictures::svg(&drawn, file)?);
-        }
-        if let Some(file) = &options.png {
-            wrote(file, pictures::png(&drawn, file)?);
-        }
+        wrote(file, pictures::svg(&drawn, file)?);
     }
     if let Some(file) = json {
         let text = json::text(&job, options)?;
@@ -137,9 +143,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             true => drop(terminal::print(&text)?),
             false => wrote(file, output::write(file, text.as_bytes())?),
         }
-    } else if options.html.is_none() && options.svg.is_none() && options.png.is_none()
-        || options.sites.is_some()
-    {
+    } else if options.html.is_none() && options.svg.is_none() || options.sites.is_some() {
         terminal::print(&text(&job, &view, options)?)?;
     }
     Ok(ExitCode::SUCCESS)

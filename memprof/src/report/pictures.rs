@@ -3,7 +3,7 @@
 use super::table;
 use crate::model::{Job, Moment, Node, Rank, Timeline, noun};
 use crate::output;
-use crate::picture::{self, Outline, Peak, Phase, Series, Style, Theme};
+use crate::picture::{self, Outline, Peak, Phase, Series, Style};
 use crate::terminal::clean;
 use crate::units::{count, time};
 use std::path::Path;
@@ -135,19 +135,10 @@ fn peak(moment: &Moment, resident: &str) -> Peak {
     Peak { time: moment.time_ns, bytes: moment.bytes, label }
 }
 
-/// Writes a vector picture. Returns its number of bytes.
+/// Writes the picture. Returns its number of bytes.
 ///
 /// # Errors
 /// If the file cannot be created or written.
 pub fn svg(drawn: &picture::Timeline, file: &Path) -> anyhow::Result<u64> {
     output::write(file, picture::timeline(drawn, &Style::default()).as_bytes())
-}
-
-/// Writes a pixel picture with two pixels per unit. Returns its number of bytes.
-///
-/// # Errors
-/// If the picture is too large to draw, or the file cannot be written.
-pub fn png(drawn: &picture::Timeline, file: &Path) -> anyhow::Result<u64> {
-    let style = Style { theme: Theme::Light, ..Style::default() };
-    output::write(file, &picture::png(&picture::timeline(drawn, &style), 2.0)?)
 }

@@ -9,7 +9,7 @@ mod changes;
 mod common;
 mod refusals;
 
-fn main() {
+fn main() -> std::process::ExitCode {
     support::run(&[
         ("a_context_grows_and_shrinks_with_phases_between", changes::grows_and_shrinks),
         ("siblings_get_the_cores_of_ranks_that_have_gone", changes::siblings_get_the_cores),
@@ -30,5 +30,5 @@ fn main() {
         ("other_contexts_and_lonely_joiners_are_refused", refusals::wrong_partners_are_refused),
         ("every_way_to_wait_can_be_adapted", changes::every_way_to_wait),
         ("hundreds_of_changes_leave_nothing_behind", changes::hundreds_of_changes),
-    ]);
+    ])
 }

@@ -16,11 +16,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use anyhow::bail;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, setpgid};
-use quo_tests::Selection;
+use quo_tests::suite::{self, run_each};
 
 /// Time that a test may take before it is killed: much longer than any does.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -28,43 +29,19 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// A test, which gets a separate directory.
 type Test = (&'static str, fn(&Path) -> Result<(), Skipped>);
 
-/// Beginning of the verdict on a test that could not run.
-const IGNORED: &str = "ignored";
-
 /// Reason why a test could not run here.
 pub struct Skipped(pub &'static str);
 
 fn main() -> ExitCode {
-    let selection = Selection::of_this_program();
-    let tests: Vec<Test> =
-        [barriers::TESTS, deaths::TESTS, intruders::TESTS, segments::TESTS].concat();
-    let tests: Vec<Test> = tests.into_iter().filter(|(name, _)| selection.wants(name)).collect();
-    if selection.is_listing() {
-        tests.iter().for_each(|(name, _)| println!("{name}: test"));
-        return ExitCode::SUCCESS;
-    }
-    println!("\nrunning {} tests", tests.len());
-    let (mut failures, mut skips) = (0, 0);
-    for (name, test) in &tests {
-        let start = Instant::now();
-        let verdict = run(*test);
-        let seconds = start.elapsed().as_secs_f64();
-        failures += usize::from(verdict.is_err());
-        let verdict = verdict.unwrap_or_else(|reason| format!("FAILED: {reason}"));
-        skips += usize::from(verdict.starts_with(IGNORED));
-        println!("test {name} ... {verdict} ({seconds:.2} s)");
-    }
-    let word = if failures == 0 { "ok" } else { "FAILED" };
-    let passed = tests.len() - failures - skips;
-    println!("\ntest result: {word}. {passed} passed; {failures} failed; {skips} ignored\n");
-    if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let tests = [barriers::TESTS, deaths::TESTS, intruders::TESTS, segments::TESTS].concat();
+    run_each(tests.into_iter().map(|(name, test)| (name.to_owned(), test)), run)
 }
 
 /// Exit codes of a test's process.
 const SKIPPED: i32 = 77;
 const PASSED: i32 = 0;
 
-fn run(test: fn(&Path) -> Result<(), Skipped>) -> Result<String, String> {
+fn run(test: fn(&Path) -> Result<(), Skipped>) -> anyhow::Result<()> {
     let memory = Path::new("/dev/shm");
     let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
     let directory = tempfile::Builder::new().prefix("quo-test-").tempdir_in(base).unwrap();
@@ -99,17 +76,18 @@ fn run(test: fn(&Path) -> Result<(), Skipped>) -> Result<String, String> {
     let mut reason = [0; 256];
     let length = nix::unistd::read(&reason_out, &mut reason).unwrap();
     match status {
-        None => return Err(format!("still running after {} s", LIMIT.as_secs())),
-        Some(_) if left => return Err("it left a process behind".to_owned()),
+        None => bail!("still running after {} s", LIMIT.as_secs()),
+        Some(_) if left => bail!("it left a process behind"),
         Some(WaitStatus::Exited(_, PASSED)) => {}
         Some(WaitStatus::Exited(_, SKIPPED)) => {
-            return Ok(format!("{IGNORED}: {}", String::from_utf8_lossy(&reason[..length])));
+            let reason = String::from_utf8_lossy(&reason[..length]).into_owned();
+            bail!(suite::Skipped(reason));
         }
-        Some(other) => return Err(format!("{other:?}")),
+        Some(other) => bail!("{other:?}"),
     }
     match std::fs::read_dir(directory.path()).unwrap().next() {
-        None => Ok("ok".to_owned()),
-        Some(entry) => Err(format!("it left {:?} behind", entry.unwrap().file_name())),
+        None => Ok(()),
+        Some(entry) => bail!("it left {:?} behind", entry.unwrap().file_name()),
     }
 }
 

@@ -8,14 +8,14 @@
 pub mod contexts;
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
-use quo_tests::Selection;
+use quo_tests::suite::{caught, run_each};
 
 /// A named test.
 pub type Test = (&'static str, fn());
@@ -23,49 +23,10 @@ pub type Test = (&'static str, fn());
 /// Time that the ranks of one test may take together.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs the tests whose name contains the first plain argument, and exits.
-pub fn run(tests: &[Test]) -> ! {
-    let selection = Selection::of_this_program();
-    let chosen: Vec<&Test> = tests.iter().filter(|(name, _)| selection.wants(name)).collect();
-    if selection.is_listing() {
-        chosen.iter().for_each(|(name, _)| println!("{name}: test"));
-        std::process::exit(0);
-    }
-    println!("\nrunning {} tests", chosen.len());
-    let start = Instant::now();
-    let (mut failed, mut skipped) = (0, 0);
-    for (name, test) in &chosen {
-        let verdict = match catch_unwind(AssertUnwindSafe(test)) {
-            Ok(()) => "ok".to_owned(),
-            Err(cause) => match cause.downcast::<Skipped>() {
-                Ok(skip) => {
-                    skipped += 1;
-                    format!("ignored: {}", skip.0)
-                }
-                Err(_) => {
-                    failed += 1;
-                    "FAILED".to_owned()
-                }
-            },
-        };
-        println!("test {name} ... {verdict}");
-    }
-    println!(
-        "\ntest result: {}. {} passed; {failed} failed; {skipped} ignored; 0 measured; {} filtered \
-         out; finished in {:.2}s\n",
-        if failed == 0 { "ok" } else { "FAILED" },
-        chosen.len() - failed - skipped,
-        tests.len() - chosen.len(),
-        start.elapsed().as_secs_f64()
-    );
-    std::process::exit(i32::from(failed > 0));
-}
-
-struct Skipped(&'static str);
-
-/// Ends the test that calls it, because it cannot run here for this reason.
-pub fn skip(reason: &'static str) -> ! {
-    resume_unwind(Box::new(Skipped(reason)))
+/// Runs the selected tests on this thread.
+pub fn run(tests: &[Test]) -> ExitCode {
+    let tests = tests.iter().map(|(name, test)| ((*name).to_owned(), test));
+    run_each(tests, caught)
 }
 
 /// End of a rank.
@@ -93,7 +54,7 @@ impl Ranks {
                     running.insert(rank, child);
                 }
                 ForkResult::Child => {
-                    let good = catch_unwind(AssertUnwindSafe(|| body(rank))).is_ok();
+                    let good = caught(|| body(rank)).is_ok();
                     // SAFETY: ends this process without running the parent's exit handlers.
                     unsafe { libc::_exit(if good { 0 } else { 101 }) };
                 }

@@ -2,27 +2,14 @@
 
 mod support;
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use quo_hosts::suite::{self, Test};
+use quo_hosts::suite;
 use quo_hosts::{Hosts, Layout};
 use quo_tests::Checkout;
 
 use support::{expect, expect_nothing_left, over_hosts, program};
-
-const TESTS: &[Test] = &[
-    ("two_hosts_are_two_nodes", two_hosts_are_two_nodes),
-    ("three_hosts_are_three_nodes", three_hosts_are_three_nodes),
-    ("sub_communicators_span_hosts_unevenly", sub_communicators_span_hosts_unevenly),
-    ("each_way_to_wait_keeps_to_its_node", each_way_to_wait_keeps_to_its_node),
-    ("two_jobs_at_once_do_not_disturb_each_other", two_jobs_at_once_do_not_disturb_each_other),
-    ("full_memory_on_one_host_is_one_error_everywhere", full_memory_is_the_same_error),
-    ("missing_folder_on_one_host_is_one_error_everywhere", a_missing_folder),
-    ("quo_info_tells_the_bindings_of_all_hosts", quo_info_tells_the_bindings_of_all_hosts),
-    ("c_functions_keep_their_promises_over_two_hosts", c_functions_over_two_hosts),
-];
 
 /// Functions of the C interface that depend on the location of the other ranks.
 const PROGRAMS: &[&str] = &[
@@ -48,10 +35,6 @@ const PROGRAMS: &[&str] = &[
     "stringify_cbind",
     "xpm",
 ];
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 fn two_hosts_are_two_nodes() -> Result<()> {
     let hosts = Hosts::up(&suite::set("two"), 2)?;
@@ -134,7 +117,7 @@ fn two_jobs_at_once_do_not_disturb_each_other() -> Result<()> {
     hosts.down()
 }
 
-fn full_memory_is_the_same_error() -> Result<()> {
+fn full_memory_on_one_host_is_one_error_everywhere() -> Result<()> {
     let hosts = Hosts::with(&Layout::new(&suite::set("full"), 2).memory("4m"))?;
     let filler = hosts.host(1).path("/dev/shm/filler");
     let filled = std::fs::write(&filler, vec![1; 8 << 20]);
@@ -154,7 +137,7 @@ fn full_memory_is_the_same_error() -> Result<()> {
     hosts.down()
 }
 
-fn a_missing_folder() -> Result<()> {
+fn missing_folder_on_one_host_is_one_error_everywhere() -> Result<()> {
     let hosts = Hosts::up(&suite::set("missing"), 2)?;
     std::fs::create_dir(hosts.host(0).path("/run/tmp/segments"))?;
     let outcome = failing_job(&hosts)?.env("QUO_TMPDIR", "/run/tmp/segments").run()?;
@@ -219,7 +202,7 @@ fn quo_info_tells_the_bindings_of_all_hosts() -> Result<()> {
     hosts.down()
 }
 
-fn c_functions_over_two_hosts() -> Result<()> {
+fn c_functions_keep_their_promises_over_two_hosts() -> Result<()> {
     let hosts = Hosts::up(&suite::set("c"), 2)?;
     for name in PROGRAMS {
         let job = hosts.job(&[(0, 2), (1, 2)], program(&format!("bindings-c/tests/{name}.c"))?);
@@ -227,4 +210,17 @@ fn c_functions_over_two_hosts() -> Result<()> {
         expect_nothing_left(&hosts).context(*name)?;
     }
     hosts.down()
+}
+
+quo_tests::suite! {
+    by |tests| quo_hosts::suite::run(tests, None);
+    two_hosts_are_two_nodes
+    three_hosts_are_three_nodes
+    sub_communicators_span_hosts_unevenly
+    each_way_to_wait_keeps_to_its_node
+    two_jobs_at_once_do_not_disturb_each_other
+    full_memory_on_one_host_is_one_error_everywhere
+    missing_folder_on_one_host_is_one_error_everywhere
+    quo_info_tells_the_bindings_of_all_hosts
+    c_functions_keep_their_promises_over_two_hosts
 }

@@ -4,25 +4,18 @@
 mod support;
 
 use std::fs;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use quo_hosts::Hosts;
-use quo_hosts::suite::{self, Test};
+use quo_hosts::suite;
 use quo_tests::example::{TINY, expect_same_fields, small_deck};
 use quo_tests::{Checkout, Job};
 use serde_json::Value;
 
 use support::{expect_nothing_left, until};
 
-const TESTS: &[Test] = &[("host_joins_another_leaves_and_the_bits_stay", joins_and_leaves)];
-
 const LIMIT: Duration = Duration::from_secs(90);
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 /// Processes of the program on a host, and the files in its shared memory.
 fn there(hosts: &Hosts, index: usize) -> Result<Vec<String>> {
@@ -31,7 +24,7 @@ fn there(hosts: &Hosts, index: usize) -> Result<Vec<String>> {
     Ok(left.filter(|line| line.contains("coupled") || line.contains("/dev/shm")).collect())
 }
 
-fn joins_and_leaves() -> Result<()> {
+fn host_joins_another_leaves_and_the_bits_stay() -> Result<()> {
     let checkout = Checkout::find()?;
     let program = checkout.program("coupled")?;
     // Every host sees the folder of what was built.
@@ -75,4 +68,9 @@ fn joins_and_leaves() -> Result<()> {
     }
     expect_nothing_left(&hosts)?;
     hosts.down()
+}
+
+quo_tests::suite! {
+    by |tests| quo_hosts::suite::run(tests, None);
+    host_joins_another_leaves_and_the_bits_stay
 }

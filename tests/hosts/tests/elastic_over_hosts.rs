@@ -3,31 +3,17 @@
 mod support;
 
 use std::fs;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use quo_hosts::suite::{self, Skipped, Test};
+use quo_hosts::suite::{self, Skipped};
 use quo_hosts::{HostJob, Hosts};
 use quo_tests::{Checkout, Family, Launcher, Outcome, fortran_support};
 
 use support::{expect_nothing_left, until};
 
-const TESTS: &[Test] = &[
-    ("hosts_join_and_leave_for_good_while_the_job_runs", joins_and_leaves),
-    ("job_over_hosts_is_told_to_grow_move_and_leave", told),
-    ("unreachable_host_fails_the_growth_and_another_serves", cut_off),
-    ("slots_of_an_outside_head_node_are_not_counted", head_node),
-    ("refused_start_with_mpirun_elsewhere_lets_the_job_end", refused_start),
-    ("c_and_fortran_programs_grow_move_and_leave_by_host", languages),
-];
-
 /// The world waits while this file exists on its first host.
 const HOLD: &str = "/run/tmp/hold";
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 /// One rank on the first host; the launcher has two slots on each of the others.
 fn job<'a>(hosts: &'a Hosts, steps: &[String]) -> Result<HostJob<'a>> {
@@ -56,7 +42,7 @@ fn there(hosts: &Hosts, index: usize) -> Result<Vec<String>> {
     Ok(all.collect())
 }
 
-fn joins_and_leaves() -> Result<()> {
+fn hosts_join_and_leave_for_good_while_the_job_runs() -> Result<()> {
     let hosts = Hosts::up(&suite::set("elastic"), 3)?;
     let [second, third] = [1, 2].map(|index| hosts.host(index).address());
     let asked = [
@@ -87,7 +73,7 @@ fn joins_and_leaves() -> Result<()> {
     hosts.down()
 }
 
-fn told() -> Result<()> {
+fn job_over_hosts_is_told_to_grow_move_and_leave() -> Result<()> {
     let hosts = Hosts::up(&suite::set("elastictold"), 3)?;
     let [second, third] = [1, 2].map(|index| hosts.host(index).address());
     let sockets = "/run/tmp/sockets";
@@ -121,7 +107,7 @@ fn told() -> Result<()> {
     hosts.down()
 }
 
-fn languages() -> Result<()> {
+fn c_and_fortran_programs_grow_move_and_leave_by_host() -> Result<()> {
     let checkout = Checkout::find()?;
     let folder = tempfile::tempdir()?;
     let mut programs =
@@ -161,7 +147,7 @@ fn languages() -> Result<()> {
     Ok(())
 }
 
-fn cut_off() -> Result<()> {
+fn unreachable_host_fails_the_growth_and_another_serves() -> Result<()> {
     let hosts = Hosts::up(&suite::set("elasticcut"), 3)?;
     let [second, third] = [1, 2].map(|index| hosts.host(index).address());
     let asked = [
@@ -207,7 +193,7 @@ fn expect_open_mpi_4() -> Result<()> {
     if is_it { Ok(()) } else { Err(reason().into()) }
 }
 
-fn head_node() -> Result<()> {
+fn slots_of_an_outside_head_node_are_not_counted() -> Result<()> {
     expect_open_mpi_4()?;
     let hosts = Hosts::up(&suite::set("elastichead"), 2)?;
     let [first, second] = [0, 1].map(|index| hosts.host(index).address());
@@ -235,7 +221,7 @@ fn head_node() -> Result<()> {
     hosts.down()
 }
 
-fn refused_start() -> Result<()> {
+fn refused_start_with_mpirun_elsewhere_lets_the_job_end() -> Result<()> {
     expect_open_mpi_4()?;
     let hosts = Hosts::up(&suite::set("elasticrefused"), 3)?;
     let [second, third] = [1, 2].map(|index| hosts.host(index).address());
@@ -258,4 +244,14 @@ fn refused_start() -> Result<()> {
     }
     expect_nothing_left(&hosts)?;
     hosts.down()
+}
+
+quo_tests::suite! {
+    by |tests| quo_hosts::suite::run(tests, None);
+    hosts_join_and_leave_for_good_while_the_job_runs
+    job_over_hosts_is_told_to_grow_move_and_leave
+    unreachable_host_fails_the_growth_and_another_serves
+    slots_of_an_outside_head_node_are_not_counted
+    refused_start_with_mpirun_elsewhere_lets_the_job_end
+    c_and_fortran_programs_grow_move_and_leave_by_host
 }

@@ -1,21 +1,11 @@
 //! `cargo xtask hosts` by hand, as a developer uses it.
 
-use std::process::{Command, ExitCode, Output};
+use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
 use quo_hosts::Hosts;
-use quo_hosts::suite::{self, Test};
+use quo_hosts::suite;
 use quo_tests::Checkout;
-
-const TESTS: &[Test] = &[
-    ("hosts_made_by_hand_are_used_and_removed", hosts_made_by_hand_are_used_and_removed),
-    ("what_cannot_be_done_is_said", what_cannot_be_done_is_said),
-    ("somebody_else_than_root_is_told_so", somebody_else_than_root_is_told_so),
-];
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 /// A set created by the command, taken down however the test ends.
 struct ByHand {
@@ -116,4 +106,11 @@ fn somebody_else_than_root_is_told_so() -> Result<()> {
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(!output.status.success() && complaint.contains("need root"), "{output:?}");
     Ok(())
+}
+
+quo_tests::suite! {
+    by |tests| quo_hosts::suite::run(tests, None);
+    hosts_made_by_hand_are_used_and_removed
+    what_cannot_be_done_is_said
+    somebody_else_than_root_is_told_so
 }

@@ -2,31 +2,17 @@
 
 mod support;
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use quo_hosts::Hosts;
-use quo_hosts::suite::{self, Test};
+use quo_hosts::suite;
 use quo_tests::Outcome;
 
 use support::{note, over_hosts, program};
 
-const TESTS: &[Test] = &[
-    ("killed_rank_is_named_on_its_host_only", killed_rank),
-    ("a_killed_leader_inside_create_ends_it_on_every_host", killed_leader),
-    ("barriers_go_on_while_another_host_is_cut_off", barriers_go_on_after_a_cut),
-    ("barriers_go_on_while_another_host_is_killed", barriers_go_on_after_a_kill),
-    ("host_cut_before_create_ends_the_wait_on_both_sides", cut_before_create),
-    ("host_killed_before_create_ends_the_others_wait", killed_before_create),
-];
-
 /// File on each host that its ranks wait for.
 const GO: &str = "/run/tmp/go";
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 /// Returns a job that the launcher keeps running without some of its ranks.
 fn job<'a>(hosts: &'a Hosts, source: &str, arguments: &[&str]) -> Result<quo_hosts::HostJob<'a>> {
@@ -51,7 +37,7 @@ fn expect_no_process(hosts: &Hosts, outcome: &Outcome) -> Result<()> {
     Ok(())
 }
 
-fn killed_rank() -> Result<()> {
+fn killed_rank_is_named_on_its_host_only() -> Result<()> {
     let hosts = Hosts::up(&suite::set("rank"), 2)?;
     let running = job(&hosts, "tests/programs/dead_rank.c", &["between"])?.start()?;
     for rank in [0, 2, 3] {
@@ -68,7 +54,7 @@ fn killed_rank() -> Result<()> {
     hosts.down()
 }
 
-fn killed_leader() -> Result<()> {
+fn a_killed_leader_inside_create_ends_it_on_every_host() -> Result<()> {
     // The kill aims at a window of microseconds and may be late; then create succeeds on all ranks
     // or, if the kill falls in the middle of the last exchange, on some.
     for _attempt in 0..20 {
@@ -115,7 +101,7 @@ fn expect_barriers(hosts: &Hosts, index: usize) -> Result<()> {
     Ok(())
 }
 
-fn barriers_go_on_after_a_cut() -> Result<()> {
+fn barriers_go_on_while_another_host_is_cut_off() -> Result<()> {
     let hosts = Hosts::up(&suite::set("cut"), 2)?;
     let running = barriers(&hosts)?;
     hosts.cut(1)?;
@@ -128,7 +114,7 @@ fn barriers_go_on_after_a_cut() -> Result<()> {
     hosts.down()
 }
 
-fn barriers_go_on_after_a_kill() -> Result<()> {
+fn barriers_go_on_while_another_host_is_killed() -> Result<()> {
     let hosts = Hosts::up(&suite::set("kill"), 2)?;
     let running = barriers(&hosts)?;
     hosts.kill(1)?;
@@ -157,7 +143,7 @@ fn expect_gave_up(hosts: &Hosts, index: usize) -> Result<()> {
     Ok(())
 }
 
-fn cut_before_create() -> Result<()> {
+fn host_cut_before_create_ends_the_wait_on_both_sides() -> Result<()> {
     let hosts = Hosts::up(&suite::set("cutcreate"), 2)?;
     let running = creating(&hosts)?;
     hosts.cut(1)?;
@@ -172,7 +158,7 @@ fn cut_before_create() -> Result<()> {
     hosts.down()
 }
 
-fn killed_before_create() -> Result<()> {
+fn host_killed_before_create_ends_the_others_wait() -> Result<()> {
     let hosts = Hosts::up(&suite::set("killcreate"), 2)?;
     let running = creating(&hosts)?;
     hosts.kill(1)?;
@@ -181,4 +167,14 @@ fn killed_before_create() -> Result<()> {
     let outcome = running.end()?;
     expect_no_process(&hosts, &outcome)?;
     hosts.down()
+}
+
+quo_tests::suite! {
+    by |tests| quo_hosts::suite::run(tests, None);
+    killed_rank_is_named_on_its_host_only
+    a_killed_leader_inside_create_ends_it_on_every_host
+    barriers_go_on_while_another_host_is_cut_off
+    barriers_go_on_while_another_host_is_killed
+    host_cut_before_create_ends_the_wait_on_both_sides
+    host_killed_before_create_ends_the_others_wait
 }

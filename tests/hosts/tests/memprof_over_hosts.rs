@@ -7,29 +7,18 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use quo_hosts::slurm::{self, Options, Slurm};
-use quo_hosts::suite::{self, Skipped, Test};
+use quo_hosts::suite::{self, Skipped};
 use quo_hosts::{HostJob, Hosts, Layout};
 use quo_tests::memprof::{PROGRAMS, traces_in};
 use quo_tests::{APPLICATION, Books, Checkout, Recorded, Running, mpicc, run_compiler};
 use serde_json::Value;
 
 use support::{expect_nothing_left, until};
-
-const TESTS: &[Test] = &[
-    ("each_host_is_a_node_with_its_shared_pages_once", nodes),
-    ("status_is_that_of_a_job_ended_on_another_host", status),
-    ("killed_hosts_traces_stay_and_its_ranks_are_named", killed),
-    ("traces_of_a_host_that_is_cut_go_on", cut),
-    ("ranks_without_the_folder_run_and_are_named_with_cause", private),
-    ("ranks_on_hosts_of_one_name_have_a_trace_each", same_name),
-    ("slurm_ranks_are_recorded_from_outside_and_inside_a_job", under_slurm),
-    ("of_a_job_that_slurm_cancels_the_traces_stay", cancelled),
-];
 
 /// Jobs end within seconds; a job that a lost host keeps from ending is ended.
 const LIMIT: Duration = Duration::from_secs(40);
@@ -39,10 +28,6 @@ const PAGE: u64 = 4096;
 const YIELD: (&str, &str) = ("OMPI_MCA_mpi_yield_when_idle", "1");
 /// Memory of each rank of `misfortune.c`.
 const HELD: u64 = 50 * MEBI;
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 /// A folder shared by all hosts, with a program and its results.
 struct Bed {
@@ -179,7 +164,7 @@ fn expect_sums(report: &Value) -> Result<()> {
     Ok(())
 }
 
-fn nodes() -> Result<()> {
+fn each_host_is_a_node_with_its_shared_pages_once() -> Result<()> {
     let bed = Bed::new("usual")?;
     let hosts = Hosts::up(&suite::set("profiled"), 3)?;
     let outcome = bed.job(&hosts, &[(0, 2), (1, 2), (2, 1)])?.run()?;
@@ -195,7 +180,7 @@ fn nodes() -> Result<()> {
     hosts.down()
 }
 
-fn status() -> Result<()> {
+fn status_is_that_of_a_job_ended_on_another_host() -> Result<()> {
     let bed = Bed::new("misfortune")?;
     let hosts = Hosts::up(&suite::set("status"), 2)?;
     let job = bed.job(&hosts, &[(0, 1), (1, 1)])?.arg("MPI_Abort").arg("1").arg(bed.folder.path());
@@ -241,7 +226,7 @@ fn until_recorded(bed: &Bed, ranks: &[usize]) -> Result<()> {
     })
 }
 
-fn killed() -> Result<()> {
+fn killed_hosts_traces_stay_and_its_ranks_are_named() -> Result<()> {
     let bed = Bed::new("misfortune")?;
     let hosts = Hosts::up(&suite::set("killed"), 2)?;
     let running = stubborn(&bed, &hosts)?.start()?;
@@ -264,7 +249,7 @@ fn killed() -> Result<()> {
     hosts.down()
 }
 
-fn cut() -> Result<()> {
+fn traces_of_a_host_that_is_cut_go_on() -> Result<()> {
     let bed = Bed::new("misfortune")?;
     let hosts = Hosts::up(&suite::set("cutoff"), 2)?;
     let running = stubborn(&bed, &hosts)?.start()?;
@@ -284,7 +269,7 @@ fn cut() -> Result<()> {
     hosts.down()
 }
 
-fn private() -> Result<()> {
+fn ranks_without_the_folder_run_and_are_named_with_cause() -> Result<()> {
     const PERHAPS: &str = "perhaps the folder is not there where they ran";
     let bed = Bed::new("usual")?;
     let hosts = Hosts::up(&suite::set("private"), 2)?;
@@ -318,7 +303,7 @@ fn private() -> Result<()> {
     hosts.down()
 }
 
-fn same_name() -> Result<()> {
+fn ranks_on_hosts_of_one_name_have_a_trace_each() -> Result<()> {
     let bed = Bed::new("usual")?;
     let hosts = Hosts::with(&Layout::new(&suite::set("samename"), 2).same_name("node"))?;
     let outcome = bed.job(&hosts, &[(0, 2), (1, 2)])?.run()?;
@@ -346,7 +331,7 @@ fn slurm_of_two(purpose: &str) -> Result<Slurm> {
 
 const NAMES: [&str; 4] = ["host0", "host0", "host1", "host1"];
 
-fn under_slurm() -> Result<()> {
+fn slurm_ranks_are_recorded_from_outside_and_inside_a_job() -> Result<()> {
     let bed = Bed::new("usual")?;
     let slurm = slurm_of_two("profiledslurm")?;
     let job = slurm
@@ -395,7 +380,7 @@ fn under_slurm() -> Result<()> {
     slurm.down()
 }
 
-fn cancelled() -> Result<()> {
+fn of_a_job_that_slurm_cancels_the_traces_stay() -> Result<()> {
     let bed = Bed::new("misfortune")?;
     let slurm = slurm_of_two("cancelled")?;
     let job = slurm
@@ -422,4 +407,16 @@ fn cancelled() -> Result<()> {
     ensure!(times(&bed)?.len() == 4, "{} traces", times(&bed)?.len());
     ensure!(slurm.leftovers()?.is_empty(), "left on the hosts: {:?}", slurm.leftovers()?);
     slurm.down()
+}
+
+quo_tests::suite! {
+    by |tests| quo_hosts::suite::run(tests, None);
+    each_host_is_a_node_with_its_shared_pages_once
+    status_is_that_of_a_job_ended_on_another_host
+    killed_hosts_traces_stay_and_its_ranks_are_named
+    traces_of_a_host_that_is_cut_go_on
+    ranks_without_the_folder_run_and_are_named_with_cause
+    ranks_on_hosts_of_one_name_have_a_trace_each
+    slurm_ranks_are_recorded_from_outside_and_inside_a_job
+    of_a_job_that_slurm_cancels_the_traces_stay
 }

@@ -1,26 +1,16 @@
 //! Tasks over hosts: ranks of two hosts share regular work, and a rank without work asks its own
 //! host first.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use quo_hosts::suite::{self, Test};
+use quo_hosts::suite;
 use quo_hosts::{HostJob, Hosts};
 use quo_tests::{Checkout, Outcome};
-
-const TESTS: &[Test] = &[
-    ("two_pinned_hosts_share_regular_work", pinned),
-    ("ranks_of_two_hosts_share_regular_work", hierarchical),
-];
 
 /// Leaves of each turn.
 const LEAVES: u64 = 64;
 const TURNS: u64 = 3;
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 /// Output of a rank about its work.
 struct Did {
@@ -58,7 +48,7 @@ fn with_arguments(job: HostJob<'_>) -> HostJob<'_> {
     job.arg("nodes").arg(TURNS.to_string()).arg("100000").limit(Duration::from_secs(100))
 }
 
-fn pinned() -> Result<()> {
+fn two_pinned_hosts_share_regular_work() -> Result<()> {
     let program = Checkout::find()?.program("examples/tasks")?;
     let hosts = Hosts::up(&suite::set("taskspinned"), 2)?;
     let job = hosts.job(&[(0, 1), (1, 1)], program);
@@ -76,7 +66,7 @@ fn pinned() -> Result<()> {
     hosts.down()
 }
 
-fn hierarchical() -> Result<()> {
+fn ranks_of_two_hosts_share_regular_work() -> Result<()> {
     let program = Checkout::find()?.program("examples/tasks")?;
     let hosts = Hosts::up(&suite::set("tasksnodes"), 2)?;
     let outcome = with_arguments(hosts.job(&[(0, 2), (1, 2)], program)).run()?;
@@ -90,4 +80,10 @@ fn hierarchical() -> Result<()> {
         all.iter().fold((0, 0), |sum, did| (sum.0 + did.sent, sum.1 + did.sent_away));
     ensure!(0 < away && away <= sent, "{}", outcome.report());
     hosts.down()
+}
+
+quo_tests::suite! {
+    by |tests| quo_hosts::suite::run(tests, None);
+    two_pinned_hosts_share_regular_work
+    ranks_of_two_hosts_share_regular_work
 }

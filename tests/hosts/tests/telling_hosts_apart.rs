@@ -7,31 +7,13 @@ mod support;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
-use quo_hosts::suite::{self, Test};
+use quo_hosts::suite;
 use quo_hosts::{HostJob, Hosts, Layout};
 use quo_tests::Checkout;
 
 use support::{expect, expect_nothing_left, facts, over_hosts, program};
-
-const TESTS: &[Test] = &[
-    ("hosts_of_one_name_are_told_apart", hosts_of_one_name_are_told_apart),
-    ("hosts_that_take_themselves_for_the_loopback_are_told_apart", loopback_names),
-    ("hosts_of_one_name_at_the_loopback_are_told_apart", one_name_at_the_loopback),
-    ("hosts_that_share_the_folder_of_segments_are_one_node", shared_folder_is_one_node),
-    ("of_three_hosts_two_that_share_memory_are_one_node", two_of_three_share),
-    ("host_without_own_dev_shm_joins_those_sharing_it", without_own_dev_shm),
-    ("a_death_on_another_host_of_the_node_is_noticed", death_on_the_other_host_of_a_node),
-    ("hosts_that_do_not_tell_their_boot_are_told_apart", hidden_boot_identifier),
-    ("a_host_whose_proc_is_anothers_works", foreign_proc),
-    ("unwritable_folder_on_one_host_is_one_error_everywhere", read_only_on_one_host),
-];
-
-fn main() -> ExitCode {
-    suite::run(TESTS, None)
-}
 
 fn two_and_two(hosts: &Hosts) -> Result<HostJob<'_>> {
     Ok(hosts.job(&[(0, 2), (1, 2)], over_hosts()?).arg("facts"))
@@ -53,7 +35,7 @@ fn hosts_of_one_name_are_told_apart() -> Result<()> {
     hosts.down()
 }
 
-fn loopback_names() -> Result<()> {
+fn hosts_that_take_themselves_for_the_loopback_are_told_apart() -> Result<()> {
     let layout = Layout::new(&suite::set("loop"), 2).own_name_at([127, 0, 1, 1]);
     let hosts = Hosts::with(&layout)?;
     let output = hosts.command(1, "getent").args(["ahostsv4", "host1"]).output()?;
@@ -62,7 +44,7 @@ fn loopback_names() -> Result<()> {
     hosts.down()
 }
 
-fn one_name_at_the_loopback() -> Result<()> {
+fn hosts_of_one_name_at_the_loopback_are_told_apart() -> Result<()> {
     let layout = Layout::new(&suite::set("both"), 3).same_name("localhost");
     let hosts = Hosts::with(&layout.own_name_at([127, 0, 0, 1]))?;
     let job = hosts.job(&[(0, 1), (1, 2), (2, 1)], over_hosts()?).arg("facts");
@@ -102,7 +84,7 @@ fn expect_one_node(hosts: &Hosts, job: &HostJob<'_>, of: &[&str]) -> Result<()> 
     expect_nothing_left(hosts)
 }
 
-fn shared_folder_is_one_node() -> Result<()> {
+fn hosts_that_share_the_folder_of_segments_are_one_node() -> Result<()> {
     let hosts = Hosts::up(&suite::set("shared"), 2)?;
     let folder = common_folder()?;
     let job = two_and_two(&hosts)?.env("QUO_TMPDIR", folder.path());
@@ -111,7 +93,7 @@ fn shared_folder_is_one_node() -> Result<()> {
     hosts.down()
 }
 
-fn two_of_three_share() -> Result<()> {
+fn of_three_hosts_two_that_share_memory_are_one_node() -> Result<()> {
     let hosts = Hosts::up(&suite::set("twoofthree"), 3)?;
     let folder = common_folder()?;
     let path = folder.path().to_str().context("a folder with a plain name")?;
@@ -127,7 +109,7 @@ fn two_of_three_share() -> Result<()> {
     hosts.down()
 }
 
-fn without_own_dev_shm() -> Result<()> {
+fn host_without_own_dev_shm_joins_those_sharing_it() -> Result<()> {
     let hosts = Hosts::up(&suite::set("unmounted"), 3)?;
     // In the machine's memory, which two of the hosts see once their own is unmounted.
     let folder = tempfile::Builder::new().prefix("hosts-").tempdir_in("/dev/shm")?;
@@ -151,7 +133,7 @@ fn without_own_dev_shm() -> Result<()> {
 
 /// Survivors and the dead rank are in different PID namespaces, so that no survivor can look up the
 /// dead rank.
-fn death_on_the_other_host_of_a_node() -> Result<()> {
+fn a_death_on_another_host_of_the_node_is_noticed() -> Result<()> {
     let hosts = Hosts::up(&suite::set("death"), 2)?;
     let folder = common_folder()?;
     let job = hosts.job(&[(0, 2), (1, 1)], program("tests/programs/dead_rank.c")?);
@@ -174,7 +156,7 @@ fn death_on_the_other_host_of_a_node() -> Result<()> {
     hosts.down()
 }
 
-fn hidden_boot_identifier() -> Result<()> {
+fn hosts_that_do_not_tell_their_boot_are_told_apart() -> Result<()> {
     let hosts = Hosts::up(&suite::set("boot"), 2)?;
     for index in 0..2 {
         let file = "/proc/sys/kernel/random/boot_id";
@@ -187,7 +169,7 @@ fn hidden_boot_identifier() -> Result<()> {
 
 /// In the `/proc` that such a host sees, its processes have other PIDs, and its own PIDs are those
 /// of other processes.
-fn foreign_proc() -> Result<()> {
+fn a_host_whose_proc_is_anothers_works() -> Result<()> {
     let hosts = Hosts::up(&suite::set("proc"), 2)?;
     let output = hosts.command(0, "umount").arg("/proc").output()?;
     ensure!(output.status.success(), "{output:?}");
@@ -202,7 +184,7 @@ fn foreign_proc() -> Result<()> {
     hosts.down()
 }
 
-fn read_only_on_one_host() -> Result<()> {
+fn unwritable_folder_on_one_host_is_one_error_everywhere() -> Result<()> {
     let hosts = Hosts::up(&suite::set("readonly"), 2)?;
     let folder = common_folder()?;
     let path = folder.path().to_str().context("a folder with a plain name")?;
@@ -224,4 +206,18 @@ fn read_only_on_one_host() -> Result<()> {
     ensure!(right, "{}", outcome.report());
     expect_empty(folder.path())?;
     hosts.down()
+}
+
+quo_tests::suite! {
+    by |tests| quo_hosts::suite::run(tests, None);
+    hosts_of_one_name_are_told_apart
+    hosts_that_take_themselves_for_the_loopback_are_told_apart
+    hosts_of_one_name_at_the_loopback_are_told_apart
+    hosts_that_share_the_folder_of_segments_are_one_node
+    of_three_hosts_two_that_share_memory_are_one_node
+    host_without_own_dev_shm_joins_those_sharing_it
+    a_death_on_another_host_of_the_node_is_noticed
+    hosts_that_do_not_tell_their_boot_are_told_apart
+    a_host_whose_proc_is_anothers_works
+    unwritable_folder_on_one_host_is_one_error_everywhere
 }

@@ -33,7 +33,7 @@ impl Anchor {
     }
 }
 
-/// Font names for browsers; the PNG drawer includes the last but one.
+/// Font names for browsers.
 pub const FONTS: &str = "system-ui, 'Segoe UI', 'Helvetica Neue', Ubuntu, sans-serif";
 
 impl Svg {
@@ -200,6 +200,12 @@ impl Svg {
         ];
         shape.extend(line.as_ref().map(|line| ("stroke", line as &dyn Display)));
         self.element("rect", &shape);
+    }
+
+    /// Returns the text of the elements.
+    #[must_use]
+    pub fn text(self) -> String {
+        self.text
     }
 
     /// Returns the complete text of a document.

@@ -1,11 +1,12 @@
 //! Charts of an outcome as SVG.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
-use quo_terminal::markup;
+use quo_svg::{Svg, number, round_step};
 
 use super::summary::Group;
+use super::text::number as short;
 use crate::simulate::{Load, Outcome};
 use crate::workload::Workload;
 use elastic_policy::time::Time;
@@ -27,6 +28,41 @@ const COLOURS: [&str; 9] = [
     "#3f72af", "#f28e2b", "#2f9e6e", "#d64550", "#8460a8", "#e9c440", "#5bb8c4", "#a0623a",
     "#f29ca3",
 ];
+
+/// The first colour, mostly transparent.
+const LIGHT: &str = "#3f72af4d";
+
+/// A chart of the common width.
+pub struct Chart {
+    elements: Svg,
+    height: f64,
+    title: String,
+}
+
+impl Chart {
+    fn new(height: f64, title: String) -> Chart {
+        Chart { elements: Svg::default(), height, title }
+    }
+
+    /// Returns the chart as an element of a page.
+    #[must_use]
+    pub fn text(self) -> String {
+        let mut whole = Svg::default();
+        self.put_into(&mut whole, &[]);
+        whole.text()
+    }
+
+    /// Appends the chart to a page or a picture, with more attributes.
+    fn put_into(self, whole: &mut Svg, attributes: &[(&str, &dyn Display)]) {
+        let view = format!("0 0 {WIDTH} {}", number(self.height));
+        let mut all: Vec<(&str, &dyn Display)> = attributes.to_vec();
+        all.extend([("viewBox", &view as &dyn Display), ("role", &"img")]);
+        whole.open("svg", &all);
+        whole.around("title", &[], &self.title);
+        whole.append(self.elements);
+        whole.close("svg");
+    }
+}
 
 /// A span of time that all charts of a page share.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +86,7 @@ impl Axis {
         LEFT + share * (WIDTH - LEFT - RIGHT)
     }
 
-    fn labels(self, height: f64) -> String {
+    fn labels(self, svg: &mut Svg, height: f64) {
         let seconds = self.to.since(self.from).as_seconds();
         let (unit, name) = match seconds {
             long if long > 3.0 * 86_400.0 => (86_400.0, "d"),
@@ -58,39 +94,22 @@ impl Axis {
             minutes if minutes > 600.0 => (60.0, "min"),
             _ => (1.0, "s"),
         };
-        let mut text = String::new();
         let step = round_step(seconds / unit / 8.0);
         let mut value = 0.0;
         while value * unit <= seconds {
             let x = LEFT + value * unit / seconds * (WIDTH - LEFT - RIGHT);
-            let _ = write!(
-                text,
-                "<path class=\"g\" d=\"M{x:.1} {TOP}V{:.1}\"/><text class=\"m\" x=\"{x:.1}\" y=\"{:.1}\">{} {name}</text>",
-                height - BOTTOM,
-                height - 6.0,
-                (value * 1000.0).round() / 1000.0
-            );
+            svg.path("g", &format!("M{x:.1} {TOP}V{:.1}", height - BOTTOM));
+            let label = format!("{} {name}", (value * 1000.0).round() / 1000.0);
+            svg.label("m", (x, height - 6.0), &label);
             value += step;
         }
-        text
     }
-}
-
-/// Returns the smallest of 1, 2, 5, 10, 20 ... (and their fractions) that is at least `least`.
-fn round_step(least: f64) -> f64 {
-    let least = if least > 0.0 { least } else { 1.0 };
-    let power = 10_f64.powf(least.log10().floor());
-    [1.0, 2.0, 5.0, 10.0]
-        .map(|step| step * power)
-        .into_iter()
-        .find(|step| *step >= least * 0.999)
-        .unwrap_or(10.0 * power)
 }
 
 /// Draws busy nodes over time, with columns for the mean of their time, or waiting jobs, with
 /// columns for the maximum.
 #[must_use]
-pub fn over_time(outcome: &Outcome, axis: Axis, is_waiting: bool) -> String {
+pub fn over_time(outcome: &Outcome, axis: Axis, is_waiting: bool) -> Chart {
     let (height, colour) = if is_waiting { (110.0, COLOURS[1]) } else { (170.0, COLOURS[0]) };
     let columns = columns(&outcome.load, axis, is_waiting);
     let most = match is_waiting {
@@ -107,11 +126,12 @@ pub fn over_time(outcome: &Outcome, axis: Axis, is_waiting: bool) -> String {
     }
     let _ = write!(path, "V{:.1}Z", y(0.0));
     let name = if is_waiting { "waiting jobs" } else { "busy nodes" };
-    let mut text = begin(height, &format!("{name} over time, {}", outcome.policy));
-    text += &axis.labels(height);
-    text += &scale(most, y, name);
-    let _ = writeln!(text, "<path d=\"{path}\" fill=\"{colour}\" fill-opacity=\".75\" /></svg>");
-    text
+    let mut chart = Chart::new(height, format!("{name} over time, {}", outcome.policy));
+    let svg = &mut chart.elements;
+    axis.labels(svg, height);
+    scale(svg, most, y, name);
+    svg.element("path", &[("d", &path), ("fill", &colour), ("fill-opacity", &".75")]);
+    chart
 }
 
 fn columns(load: &[Load], axis: Axis, is_waiting: bool) -> Vec<f64> {
@@ -138,7 +158,7 @@ fn columns(load: &[Load], axis: Axis, is_waiting: bool) -> Vec<f64> {
 /// Draws the nodes of each job over time. Nodes that a job gained after its start have an edge.
 /// `None` if there are too many, jobs shared nodes, or the simulation did not keep nodes.
 #[must_use]
-pub fn gantt(outcome: &Outcome, workload: &Workload, axis: Axis) -> Option<String> {
+pub fn gantt(outcome: &Outcome, workload: &Workload, axis: Axis) -> Option<Chart> {
     if outcome.is_shared || outcome.pieces.is_empty() || outcome.pieces.len() > MOST_PIECES {
         return None;
     }
@@ -146,9 +166,10 @@ pub fn gantt(outcome: &Outcome, workload: &Workload, axis: Axis) -> Option<Strin
     let plot = (nodes * 9.0).clamp(120.0, 560.0);
     let height = plot + TOP + BOTTOM;
     let y = |value: f64| TOP + plot * value / nodes;
-    let mut text = begin(height, &format!("jobs by node over time, {}", outcome.policy));
-    text += &axis.labels(height);
-    text += &scale(nodes, |value| y(nodes - value), "nodes");
+    let mut chart = Chart::new(height, format!("jobs by node over time, {}", outcome.policy));
+    let svg = &mut chart.elements;
+    axis.labels(svg, height);
+    scale(svg, nodes, |value| y(nodes - value), "nodes");
     let mut sorted: Vec<_> = outcome.pieces.iter().collect();
     sorted.sort_by_key(|piece| (piece.from, piece.nodes));
     for piece in sorted {
@@ -159,24 +180,28 @@ pub fn gantt(outcome: &Outcome, workload: &Workload, axis: Axis) -> Option<Strin
         };
         let is_gained = record.started.is_some_and(|started| piece.from > started);
         let (x, end) = (axis.x(piece.from), axis.x(piece.to));
-        let _ = write!(
-            text,
-            "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{}\"{}><title>{}: {:?}, \
-             {} nodes from {} to {}</title></rect>",
-            y(nodes - f64::from(piece.nodes.end())),
-            (end - x).max(0.5),
-            (plot * f64::from(piece.nodes.count) / nodes).max(0.5),
-            COLOURS[piece.job as usize % COLOURS.len()],
-            if is_gained { " class=\"n\"" } else { "" },
-            markup(&spec.name.to_string()),
-            record.class,
-            piece.nodes.count,
-            piece.from,
-            piece.to,
+        let (top, width) = (y(nodes - f64::from(piece.nodes.end())), (end - x).max(0.5));
+        let height = (plot * f64::from(piece.nodes.count) / nodes).max(0.5);
+        let class = if is_gained { "n" } else { "" };
+        let colour = COLOURS[piece.job as usize % COLOURS.len()];
+        svg.open(
+            "rect",
+            &[
+                ("x", &number(x)),
+                ("y", &number(top)),
+                ("width", &number(width)),
+                ("height", &number(height)),
+                ("fill", &colour),
+                ("class", &class),
+            ],
         );
+        let (count, from, to) = (piece.nodes.count, piece.from, piece.to);
+        let (name, class) = (&spec.name, record.class);
+        let hint = format!("{name}: {class:?}, {count} nodes from {from} to {to}");
+        svg.around("title", &[], &hint);
+        svg.close("rect");
     }
-    text += "</svg>\n";
-    Some(text)
+    Some(chart)
 }
 
 /// Returns the reason why there is no chart of jobs by node.
@@ -209,13 +234,11 @@ pub fn picture(outcome: &Outcome, workload: &Workload) -> Option<String> {
         gantt(outcome, workload, axis)?,
     ];
     let mut top = 0.0;
-    let mut text = String::new();
+    let mut svg = Svg::default();
+    svg.verbatim(ALONE);
     for chart in charts {
-        // The view box of each chart has its height.
-        let found = chart.split('"').nth(1).and_then(|sizes| sizes.rsplit(' ').next());
-        let height: f64 = found?.parse().ok()?;
-        let place = format!("<svg y=\"{top}\" width=\"{WIDTH}\" height=\"{height}\" ");
-        text += &chart.replacen("<svg ", &place, 1);
+        let height = chart.height;
+        chart.put_into(&mut svg, &[("y", &top), ("width", &WIDTH), ("height", &height)]);
         top += height;
     }
     let mut left = LEFT;
@@ -232,19 +255,11 @@ pub fn picture(outcome: &Outcome, workload: &Workload) -> Option<String> {
         if left > LEFT && left + width > WIDTH - RIGHT {
             (left, top) = (LEFT, top + BAR);
         }
-        let (y, x, name) = (top + 10.0, left + 14.0, markup(&name));
-        let _ = write!(
-            text,
-            "<rect x=\"{left}\" y=\"{top}\" width=\"10\" height=\"10\" fill=\"{colour}\"/>\
-             <text x=\"{x}\" y=\"{y}\">{name}</text>"
-        );
+        svg.rectangle((left, top), (10.0, 10.0), colour);
+        svg.label("", (left + 14.0, top + 10.0), &name);
         left += width;
     }
-    let height = top + BAR;
-    Some(format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
-         height=\"{height}\">{ALONE}\n{text}</svg>\n"
-    ))
+    Some(svg.document(WIDTH, top + BAR, &[]))
 }
 
 /// Shortens a name to at most [`LONGEST_NAME`] letters.
@@ -257,7 +272,7 @@ fn cut(name: &str) -> String {
 
 /// Draws the waits by class: mean and 95 %, one row for each class and policy.
 #[must_use]
-pub fn waits(groups: &[(String, Group)]) -> String {
+pub fn waits(groups: &[(String, Group)]) -> Chart {
     let mut rows: BTreeMap<&str, Vec<&(String, Group)>> = BTreeMap::new();
     for entry in groups {
         rows.entry(&entry.1.name).or_default().push(entry);
@@ -268,64 +283,33 @@ pub fn waits(groups: &[(String, Group)]) -> String {
         .fold(1.0_f64, |most, entry| most.max(entry.1.wait.p95).max(entry.1.wait.mean));
     let left = 280.0;
     let x = |value: f64| left + value / most * (WIDTH - left - 150.0);
-    let mut text = begin(height, "waits by class");
+    let mut chart = Chart::new(height, "waits by class".to_owned());
+    let svg = &mut chart.elements;
     let mut top = TOP;
     for (policy, group) in rows.into_values().flatten() {
         let (mean, p95) = (x(group.wait.mean), x(group.wait.p95));
-        let _ = write!(
-            text,
-            "<text class=\"e\" x=\"{:.1}\" y=\"{:.1}\">{} · {}</text>\
-             <rect x=\"{left}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{BAR}\" fill=\"{}\" fill-opacity=\".3\" />\
-             <rect x=\"{left}\" y=\"{:.1}\" width=\"{:.1}\" height=\"8\" fill=\"{}\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\">{} s, 95 % {} s</text>",
-            left - 8.0,
-            top + 12.0,
-            markup(&group.name),
-            markup(policy),
-            p95 - left,
-            COLOURS[0],
-            top + 4.0,
-            mean - left,
-            COLOURS[0],
-            p95.max(mean) + 6.0,
-            top + 12.0,
-            super::text::number(group.wait.mean),
-            super::text::number(group.wait.p95),
-        );
+        let ends = p95.max(mean);
+        svg.label("e", (left - 8.0, top + 12.0), &format!("{} · {policy}", group.name));
+        svg.rectangle((left, top), (p95 - left, BAR), LIGHT);
+        svg.rectangle((left, top + 4.0), (mean - left, 8.0), COLOURS[0]);
+        let (mean, p95) = (short(group.wait.mean), short(group.wait.p95));
+        svg.label("", (ends + 6.0, top + 12.0), &format!("{mean} s, 95 % {p95} s"));
         top += BAR + 4.0;
     }
-    text += "</svg>\n";
-    text
+    chart
 }
 
-fn begin(height: f64, title: &str) -> String {
-    format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\"><title>{}</title>",
-        markup(title)
-    )
-}
-
-fn scale(most: f64, y: impl Fn(f64) -> f64, name: &str) -> String {
+fn scale(svg: &mut Svg, most: f64, y: impl Fn(f64) -> f64, name: &str) {
     let step = round_step(most / 4.0).max(1.0);
-    let mut text = String::new();
     let mut value = 0.0;
     while value <= most {
         let at = y(value);
-        let _ = write!(
-            text,
-            "<path class=\"g\" d=\"M{LEFT} {at:.1}H{}\"/><text class=\"e\" x=\"{}\" y=\"{:.1}\">{value}</text>",
-            WIDTH - RIGHT,
-            LEFT - 6.0,
-            at + 4.0
-        );
+        svg.path("g", &format!("M{LEFT} {at:.1}H{}", WIDTH - RIGHT));
+        svg.label("e", (LEFT - 6.0, at + 4.0), &value.to_string());
         value += step;
     }
-    let middle = y(most / 2.0);
-    let _ = write!(
-        text,
-        "<text class=\"m\" transform=\"translate(14 {middle:.1}) rotate(-90)\">{name}</text>"
-    );
-    text
+    let place = format!("translate(14 {:.1}) rotate(-90)", y(most / 2.0));
+    svg.around("text", &[("class", &"m"), ("transform", &place)], name);
 }
 
 #[cfg(test)]
@@ -383,10 +367,5 @@ mod tests {
         assert!(picture(&outcome, &workload).unwrap().contains(">4 more in the same colours<"));
         assert_eq!(cut(&"n".repeat(40)), "n".repeat(31) + "…");
         assert_eq!(cut("short"), "short");
-    }
-
-    #[test]
-    fn steps_of_scales_are_round() {
-        assert_eq!([0.3, 1.0, 3.0, 70.0, 0.0].map(round_step), [0.5, 1.0, 5.0, 100.0, 1.0]);
     }
 }

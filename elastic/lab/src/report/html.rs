@@ -66,13 +66,13 @@ pub fn page(
     let axis = Axis::of(outcomes);
     for outcome in outcomes {
         let _ = writeln!(text, "<h2>{}: use of the nodes</h2>", markup(&outcome.policy));
-        text += &scrolled(&chart::over_time(outcome, axis, false));
-        text += &scrolled(&chart::over_time(outcome, axis, true));
+        text += &scrolled(&chart::over_time(outcome, axis, false).text());
+        text += &scrolled(&chart::over_time(outcome, axis, true).text());
         match chart::gantt(outcome, workload, axis) {
             Some(gantt) => {
                 text += "<p class=about>Jobs by node; a job says its name when it is pointed at, its colour only \
                     sets it off from others. Nodes that a job gained after its start have an edge.</p>\n";
-                text += &scrolled(&gantt);
+                text += &scrolled(&gantt.text());
             }
             None if outcome.is_shared => {
                 text +=
@@ -89,7 +89,7 @@ pub fn page(
             groups.map(|group| (summary.policy.clone(), group.clone()))
         })
         .collect();
-    text += &scrolled(&chart::waits(&groups));
+    text += &scrolled(&chart::waits(&groups).text());
     text
 }
 

@@ -25,6 +25,9 @@ impl Configuration {
     }
 
     /// Makes a grid with a representable number of processors.
+    ///
+    /// # Errors
+    /// [`PointsError::NoProcessors`] for no processors, or more than `u32::MAX`.
     pub fn grid(rows: u32, columns: u32) -> Result<Configuration, PointsError> {
         match rows.checked_mul(columns) {
             None | Some(0) => Err(PointsError::NoProcessors { call: "grid", rows, columns }),
@@ -75,6 +78,11 @@ pub enum Topology {
 
 impl Topology {
     /// Checks that a program can begin with this configuration.
+    ///
+    /// # Errors
+    /// [`PointsError::NoProcessors`] for no processors, or more than `u32::MAX`;
+    /// [`PointsError::Zero`] if the topology has an increment or a divided number of 0;
+    /// [`PointsError::NotOfThisKind`] if the configuration does not match the topology.
     #[doc(alias = "reshape_Init")]
     pub fn start(self, configuration: Configuration) -> Result<Configuration, PointsError> {
         let (rows, columns) = configuration.dimensions();

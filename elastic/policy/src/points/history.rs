@@ -85,6 +85,9 @@ impl History {
     }
 
     /// Records the duration of an iteration.
+    ///
+    /// # Errors
+    /// [`PointsError::BadTime`] for a duration that is negative or not finite.
     pub fn iteration(&mut self, seconds: f64) -> Result<(), PointsError> {
         check("iteration", seconds)?;
         self.now.reports += 1;
@@ -94,6 +97,9 @@ impl History {
     }
 
     /// Records a change to another configuration, and the time for moving the data.
+    ///
+    /// # Errors
+    /// [`PointsError::BadTime`] for a time that is negative or not finite.
     pub fn resized(&mut self, to: Configuration, seconds: f64) -> Result<(), PointsError> {
         check("resized", seconds)?;
         let from = self.now.configuration;

@@ -81,6 +81,9 @@ pub struct ResizePoints {
 impl ResizePoints {
     /// Makes the state of a program at its first iteration, with a resize point after each `every`
     /// iterations.
+    ///
+    /// # Errors
+    /// [`PointsError::Zero`] if `every` is 0.
     pub fn new(start: Configuration, every: u64) -> Result<ResizePoints, PointsError> {
         if every == 0 {
             return Err(PointsError::Zero { call: "new", what: "the interval of resize points" });
@@ -159,6 +162,9 @@ impl ResizePoints {
 
     /// Makes the report at a resize point, with the mean time of the iterations since the last one.
     /// One rank reports and distributes the decision.
+    ///
+    /// # Errors
+    /// [`PointsError::BadTime`] for a time that is negative or not finite.
     pub fn report(&mut self, iteration_seconds: f64) -> Result<Report, PointsError> {
         check("report", iteration_seconds)?;
         Ok(Report {
@@ -194,6 +200,10 @@ impl ResizePoints {
 
     /// Records that the decision is carried out: joiners are present, or leavers have left. Changes
     /// nothing without a decision.
+    ///
+    /// # Errors
+    /// [`PointsError::NotDecided`] if the new size does not fit the decision: an expansion that
+    /// does not grow, or a shrink that does. The decision is dropped.
     #[doc(alias = "reshape_Resize")]
     pub fn resized(&mut self) -> Result<(), PointsError> {
         let to = match self.decided {
@@ -219,6 +229,9 @@ impl ResizePoints {
     }
 
     /// Records the duration of moving the data for the next report.
+    ///
+    /// # Errors
+    /// [`PointsError::BadTime`] for a duration that is negative or not finite.
     pub fn redistributed(&mut self, seconds: f64) -> Result<(), PointsError> {
         check("redistributed", seconds)?;
         self.redistribution = Some(seconds);
@@ -226,6 +239,9 @@ impl ResizePoints {
     }
 
     /// Records a new arrangement of the present processors by the program.
+    ///
+    /// # Errors
+    /// [`PointsError::NotDecided`] if the number of processors differs.
     #[doc(alias = "reshape_setCommunicator")]
     pub fn rearranged(&mut self, configuration: Configuration) -> Result<(), PointsError> {
         if configuration.size() != self.current.size() {

@@ -8,7 +8,7 @@ use super::command::{CommandError, run};
 use super::decide::{Node, is_hopeless, minutes, name_of, submission};
 use super::guard::Guard;
 use super::text::{
-    JOB_FORMAT, JobFacts, Phase, STEP_FORMAT, hosts, job, steps_elsewhere, submitted,
+    JOB_FORMAT, JobFacts, JobState, STEP_FORMAT, hosts, job, steps_elsewhere, submitted,
 };
 use crate::manager::Supply;
 use crate::model::change::{Cause, CauseKind, RequestId};
@@ -293,8 +293,8 @@ impl Jobs {
                 ));
             }
             let reason = match self.facts(number) {
-                Ok(Some(facts)) if facts.phase == Phase::Runs => return Ok(facts),
-                Ok(Some(facts)) if facts.phase == Phase::Waits => facts.reason,
+                Ok(Some(facts)) if facts.state == JobState::Runs => return Ok(facts),
+                Ok(Some(facts)) if facts.state == JobState::Waits => facts.reason,
                 Ok(_) => return Err(refused(format!("job {number} ended before it had nodes"))),
                 // The next query may be answered.
                 Err(trouble) => trouble,

@@ -23,6 +23,7 @@ mod watch;
 
 pub use command::query;
 pub use host_list::expand as expand_hosts;
+pub use text::JobState;
 
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};

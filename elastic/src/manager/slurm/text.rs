@@ -6,21 +6,46 @@ use super::host_list::{expand, is_name, shortened};
 /// [`TIME_FORMAT`](super::command::TIME_FORMAT).
 pub(super) const JOB_FORMAT: &str = "%A|%T|%N|%B|%P|%e|%l|%a|%q|%r";
 
-/// State of a job.
+/// State of a job, from Slurm's word for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+#[non_exhaustive]
+pub enum JobState {
     /// The job has no nodes yet.
     Waits,
     /// The job has its nodes.
     Runs,
-    /// The job has ended, or is about to.
-    Over,
+    /// The job releases its nodes.
+    Ends,
+    /// The job has lost its nodes, and may get others for a new start.
+    Requeued,
+    /// The job has ended.
+    Ended,
+}
+
+impl JobState {
+    /// Reads the state as `squeue` writes it; `None` for a word of another Slurm.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        Some(match word {
+            "PENDING" | "CONFIGURING" | "EXPEDITING" => Self::Waits,
+            "RUNNING" | "SUSPENDED" | "STOPPED" | "SIGNALING" | "RESIZING" | "STAGE_OUT" => {
+                Self::Runs
+            }
+            "COMPLETING" => Self::Ends,
+            "REQUEUED" | "REQUEUE_FED" | "REQUEUE_HOLD" | "SPECIAL_EXIT" | "RESV_DEL_HOLD" => {
+                Self::Requeued
+            }
+            "BOOT_FAIL" | "CANCELLED" | "COMPLETED" | "DEADLINE" | "FAILED" | "NODE_FAIL"
+            | "OUT_OF_MEMORY" | "PREEMPTED" | "REVOKED" | "TIMEOUT" => Self::Ended,
+            _ => return None,
+        })
+    }
 }
 
 /// A job as Slurm knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct JobFacts {
-    pub phase: Phase,
+    pub state: JobState,
     /// The names of its nodes; empty while it waits.
     pub nodes: Vec<String>,
     /// The node of the batch script, or of the process that requested the allocation.
@@ -57,9 +82,9 @@ pub(super) fn job(answer: &str, number: u32) -> Result<Option<JobFacts>, String>
         };
         let nodes = if said(nodes).is_none() { Vec::new() } else { expand(nodes)? };
         // For an unknown state of a later Slurm: a job that has nodes runs.
-        let by_nodes = if nodes.is_empty() { Phase::Waits } else { Phase::Runs };
+        let by_nodes = if nodes.is_empty() { JobState::Waits } else { JobState::Runs };
         return Ok(Some(JobFacts {
-            phase: phase(state).unwrap_or(by_nodes),
+            state: JobState::of(state).unwrap_or(by_nodes),
             nodes,
             batch: said(batch).filter(|name| is_name(name)),
             partition: said(partition),
@@ -75,17 +100,6 @@ pub(super) fn job(answer: &str, number: u32) -> Result<Option<JobFacts>, String>
 fn said(field: &str) -> Option<String> {
     let is_nothing = matches!(field, "" | "(null)" | "n/a" | "N/A" | "None" | "none");
     (!is_nothing).then(|| field.to_owned())
-}
-
-fn phase(state: &str) -> Option<Phase> {
-    Some(match state {
-        "PENDING" | "CONFIGURING" | "EXPEDITING" => Phase::Waits,
-        "RUNNING" | "SUSPENDED" | "STOPPED" | "SIGNALING" | "RESIZING" | "STAGE_OUT" => Phase::Runs,
-        "COMPLETING" | "COMPLETED" | "CANCELLED" | "FAILED" | "TIMEOUT" | "PREEMPTED"
-        | "NODE_FAIL" | "REVOKED" | "SPECIAL_EXIT" | "BOOT_FAIL" | "DEADLINE" | "OUT_OF_MEMORY"
-        | "REQUEUED" | "REQUEUE_FED" | "REQUEUE_HOLD" | "RESV_DEL_HOLD" => Phase::Over,
-        _ => return None,
-    })
 }
 
 /// Returns the number of a submitted job: `sbatch --parsable` may append the name of the cluster.
@@ -149,7 +163,7 @@ mod tests {
     fn a_running_job_has_nodes_and_an_end() {
         let line = "8|RUNNING|n[0-1]|n0|all|1795367855|5:00|(null)|normal|None\n";
         let facts = job(line, 8).unwrap().unwrap();
-        assert_eq!((facts.phase, facts.end), (Phase::Runs, Some(1_795_367_855)));
+        assert_eq!((facts.state, facts.end), (JobState::Runs, Some(1_795_367_855)));
         assert_eq!(
             (facts.nodes, facts.batch.as_deref()),
             (vec!["n0".into(), "n1".into()], Some("n0"))
@@ -163,7 +177,7 @@ mod tests {
     fn a_waiting_job_has_neither_and_a_reason() {
         let line = "2|PENDING||n/a|all|N/A|UNLIMITED|(null)|(null)|Nodes required are DOWN";
         let facts = job(line, 2).unwrap().unwrap();
-        assert_eq!((facts.phase, facts.end, facts.nodes.len()), (Phase::Waits, None, 0));
+        assert_eq!((facts.state, facts.end, facts.nodes.len()), (JobState::Waits, None, 0));
         assert_eq!(facts.reason, "Nodes required are DOWN");
     }
 
@@ -175,11 +189,11 @@ mod tests {
 
     #[test]
     fn job_in_an_unknown_state_runs_where_it_has_nodes() {
-        let phase = |nodes| {
+        let state = |nodes| {
             let line = format!("2|DANCING|{nodes}|n/a|all|N/A|5:00|x|x|None");
-            job(&line, 2).unwrap().unwrap().phase
+            job(&line, 2).unwrap().unwrap().state
         };
-        assert_eq!((phase("a"), phase("")), (Phase::Runs, Phase::Waits));
+        assert_eq!((state("a"), state("")), (JobState::Runs, JobState::Waits));
     }
 
     #[test]

@@ -195,6 +195,10 @@ impl Changes {
     }
 
     /// Refuses a request, which ends it.
+    ///
+    /// # Errors
+    /// [`ChangeError::Unknown`] or [`ChangeError::Ended`] for a request that is not open;
+    /// [`ChangeError::Illegal`] after it was accepted.
     pub fn refuse(
         &mut self,
         id: RequestId,
@@ -210,6 +214,10 @@ impl Changes {
     }
 
     /// Accepts a request. Waiting requests that it makes pointless are aborted.
+    ///
+    /// # Errors
+    /// [`ChangeError::Unknown`] or [`ChangeError::Ended`] for a request that is not open;
+    /// [`ChangeError::Illegal`] if it was accepted before.
     pub fn admit(&mut self, id: RequestId, now: Duration) -> Result<Turn, ChangeError> {
         let change = self.open("admit", id)?;
         if change.steps.contains_key(&Step::Accepted) {
@@ -231,6 +239,12 @@ impl Changes {
 
     /// Announces the joiners and leavers. From now on queries show the resize, and the grace time
     /// runs. Only for the next request in turn.
+    ///
+    /// # Errors
+    /// [`ChangeError::Unknown`] or [`ChangeError::Ended`] for a request that is not open;
+    /// [`ChangeError::Busy`] while another resize is under way; [`ChangeError::Illegal`] if the
+    /// request is not next in turn, or the resize changes nothing, leaves no rank or is bound to no
+    /// set.
     pub fn announce(
         &mut self,
         id: RequestId,
@@ -271,6 +285,11 @@ impl Changes {
 
     /// Records a step of the resize: launched, ready, pending, confirmed, agreed, begun or moved.
     /// The other steps have their own calls.
+    ///
+    /// # Errors
+    /// [`ChangeError::Unknown`] or [`ChangeError::Ended`] for a request that is not open;
+    /// [`ChangeError::Illegal`] if the step came before, an earlier one is missing, or it has a
+    /// call of its own.
     pub fn step(&mut self, id: RequestId, step: Step, now: Duration) -> Result<(), ChangeError> {
         self.check(id, step)?;
         self.reach(id, step, now, |_| {});
@@ -279,6 +298,11 @@ impl Changes {
 
     /// Records [`Step::Agreed`], with the round at which all ranks enter. May be repeated until the
     /// window is open.
+    ///
+    /// # Errors
+    /// [`ChangeError::Unknown`] or [`ChangeError::Ended`] for a request that is not open;
+    /// [`ChangeError::Illegal`] before the announcement, while joiners are not ready, and once the
+    /// window is open.
     pub fn agreed(&mut self, id: RequestId, round: u64, now: Duration) -> Result<(), ChangeError> {
         self.check(id, Step::Agreed)?;
         self.reach(id, Step::Agreed, now, |event| event.round = Some(round));
@@ -286,6 +310,10 @@ impl Changes {
     }
 
     /// Records [`Step::Moved`], with the bytes sent from rank to rank.
+    ///
+    /// # Errors
+    /// [`ChangeError::Unknown`] or [`ChangeError::Ended`] for a request that is not open;
+    /// [`ChangeError::Illegal`] before [`Step::Begun`], and if the step came before.
     pub fn moved(&mut self, id: RequestId, bytes: u64, now: Duration) -> Result<(), ChangeError> {
         self.check(id, Step::Moved)?;
         self.reach(id, Step::Moved, now, |event| event.bytes = Some(bytes));
@@ -294,6 +322,11 @@ impl Changes {
 
     /// Records that the members of a bound set accept. If there are joiners, the first acceptance
     /// makes the resize [pending](Step::Pending); the call may be repeated to query its state.
+    ///
+    /// # Errors
+    /// [`ChangeError::Unknown`] or [`ChangeError::Ended`] for a request that is not open;
+    /// [`ChangeError::Illegal`] before the announcement; [`ChangeError::NotBound`] for a set that
+    /// the resize is not bound to.
     #[doc(alias = "MPI_Session_accept_res_change")]
     pub fn accept(
         &mut self,
@@ -322,12 +355,21 @@ impl Changes {
     }
 
     /// Records that the joiners have looked up the set that they will be in: [`Step::Confirmed`].
+    ///
+    /// # Errors
+    /// [`ChangeError::Unknown`] or [`ChangeError::Ended`] for a request that is not open;
+    /// [`ChangeError::Illegal`] before [`Step::Launched`] and [`Step::Pending`], and if the step
+    /// came before.
     #[doc(alias = "MPI_Session_confirm_res_change")]
     pub fn confirm(&mut self, id: RequestId, now: Duration) -> Result<(), ChangeError> {
         self.step(id, Step::Confirmed, now)
     }
 
     /// Commits the resize. Returns the new epoch.
+    ///
+    /// # Errors
+    /// [`ChangeError::Unknown`] or [`ChangeError::Ended`] for a request that is not open;
+    /// [`ChangeError::Illegal`] while the announcement, a confirmation or an acceptance is missing.
     pub fn finalize(&mut self, id: RequestId, now: Duration) -> Result<u64, ChangeError> {
         let change = self.open("finalize", id)?;
         let (joiners, leavers) = (change.resize.joiners(), change.resize.leavers());
@@ -341,6 +383,10 @@ impl Changes {
     }
 
     /// Aborts the resize; the world stays as it is. The caller has to undo a resize that has begun.
+    ///
+    /// # Errors
+    /// [`ChangeError::Unknown`] or [`ChangeError::Ended`] for a request that is not open;
+    /// [`ChangeError::Illegal`] before it is accepted.
     pub fn abort(&mut self, id: RequestId, cause: Cause, now: Duration) -> Result<(), ChangeError> {
         let change = self.open("abort", id)?;
         if !change.steps.contains_key(&Step::Accepted) {

@@ -107,11 +107,17 @@ impl Event {
     }
 
     /// Reads the event of one line.
+    ///
+    /// # Errors
+    /// [`LineError`] if the line is no event in JSON.
     pub fn from_line(line: &str) -> Result<Event, LineError> {
         serde_json::from_str(line).map_err(|cause| LineError { line: 1, cause })
     }
 
     /// Reads the events of a log. Empty lines are skipped.
+    ///
+    /// # Errors
+    /// [`LineError`] with the first line that is no event in JSON.
     pub fn from_lines(text: &str) -> Result<Vec<Event>, LineError> {
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         lines

@@ -77,7 +77,10 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Bounds from `min` to `max`, both included. Fails if they leave no size; 0 is no size.
+    /// Bounds from `min` to `max`, both included; 0 is no size.
+    ///
+    /// # Errors
+    /// [`PlaceError::NoSize`] if no size is left.
     pub fn new(min: u32, max: u32, allowed: Allowed) -> Result<Bounds, PlaceError> {
         let bounds = Bounds { min: min.max(1), max, allowed };
         match bounds.at_most(max) {
@@ -102,6 +105,9 @@ impl Bounds {
     }
 
     /// Checks that a job may have this size; the error names the nearest sizes that it may have.
+    ///
+    /// # Errors
+    /// [`PlaceError::Size`] for any other size.
     pub fn check(&self, size: u32) -> Result<(), PlaceError> {
         if self.allows(size) {
             return Ok(());

@@ -32,6 +32,13 @@ pub struct Reclaim<'a> {
 /// let two = Reclaim { count: Some(2), hosts: &[] };
 /// assert_eq!(leavers(&nodes, &ranks, ranks[0], two).unwrap(), [MemberId(3), MemberId(2)]);
 /// ```
+///
+/// # Errors
+/// [`PlaceError::NothingAsked`] without a number and hosts; [`PlaceError::NoSuchHost`] for a host
+/// that is not listed; [`PlaceError::Unplaced`] for a rank that is on no node. Of whole hosts,
+/// [`PlaceError::CoordinatorsNode`], [`PlaceError::Rigid`] or [`PlaceError::UnitElsewhere`] if
+/// processes there have to stay; of a number, [`PlaceError::TooFew`] or [`PlaceError::Indivisible`]
+/// if not exactly as many can leave.
 pub fn leavers(
     nodes: &Nodes,
     ranks: &[MemberId],

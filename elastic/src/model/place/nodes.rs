@@ -121,6 +121,9 @@ impl Nodes {
     }
 
     /// Adds a node. Its host must not be that of another node, unless that node is gone.
+    ///
+    /// # Errors
+    /// [`PlaceError::HostListed`] for a host in use; [`PlaceError::NoSlots`] for 0 slots.
     pub fn add(
         &mut self,
         host: impl Into<String>,
@@ -181,6 +184,10 @@ impl Nodes {
     /// Changes the state of a node: from candidate to available, from available to leaving, from
     /// leaving to gone or, if the resize was aborted, back to available. A node becomes gone only
     /// once it is empty.
+    ///
+    /// # Errors
+    /// [`PlaceError::NoSuchNode`]; [`PlaceError::State`] for any other change of state, or a node
+    /// with processes that is to be gone.
     pub fn set_state(&mut self, node: NodeId, to: NodeState) -> Result<(), PlaceError> {
         use NodeState::{Available, Candidate, Gone, Leaving};
         let missing = PlaceError::NoSuchNode { call: "set_state", node };
@@ -203,6 +210,10 @@ impl Nodes {
 
     /// Records that these processes have joined, each in the lowest free slot of its node, or after
     /// the last slot if all are taken: the caller has decided that this is wanted.
+    ///
+    /// # Errors
+    /// [`PlaceError::NoSuchNode`]; [`PlaceError::Placed`] for a process that is on a node already.
+    /// Then no process has joined.
     pub fn occupy(&mut self, seats: &[Seat]) -> Result<(), PlaceError> {
         let mut taken = self.by_member();
         for seat in seats {
@@ -224,6 +235,9 @@ impl Nodes {
     }
 
     /// Records that these processes have left. Returns the nodes that have become empty.
+    ///
+    /// # Errors
+    /// [`PlaceError::Unplaced`] for a process that is on no node. Then no process has left.
     pub fn vacate(&mut self, members: &[MemberId]) -> Result<Vec<NodeId>, PlaceError> {
         let seats = self.by_member();
         let mut touched = BTreeSet::new();

@@ -12,6 +12,9 @@ impl Registry {
 
     /// The reference-counted sets of a delta: the malleable ones that share members with it. A
     /// shrink is bound to all of them, and done once each has accepted it. Definition 3, `X_c`.
+    ///
+    /// # Errors
+    /// [`SetsError::NoOpenDelta`] if `delta` is no delta of a resize under way.
     pub fn reference_counted(&self, delta: &SetName) -> Result<Vec<SetName>, SetsError> {
         let not_open = || SetsError::NoOpenDelta { call: "reference_counted", name: delta.clone() };
         self.deltas.get(delta).filter(|delta| delta.open).ok_or_else(not_open)?;

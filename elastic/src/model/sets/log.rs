@@ -100,6 +100,9 @@ pub enum Outcome {
 
 impl Registry {
     /// Carries out an operation, completely or not at all.
+    ///
+    /// # Errors
+    /// The error of the operation; of a batch, that of the first operation that fails.
     pub fn apply(&mut self, operation: &Operation) -> Result<Outcome, SetsError> {
         match operation {
             Operation::Operate { caller, op, first, second, target, attributes } => self
@@ -160,7 +163,11 @@ impl Replica {
     }
 
     /// Applies the operation with this number. Returns `Ok(None)` for an operation applied before,
-    /// so that a message may arrive twice, and [`SetsError::OutOfOrder`] if one is missing.
+    /// so that a message may arrive twice.
+    ///
+    /// # Errors
+    /// [`SetsError::OutOfOrder`] if an earlier operation is missing; else the error of the
+    /// operation, which counts as applied.
     pub fn apply(
         &mut self,
         number: u64,

@@ -44,6 +44,10 @@ const PREFIX: &str = "mpi://";
 
 impl SetName {
     /// Checks a name from outside.
+    ///
+    /// # Errors
+    /// [`SetsError::BadName`] if the name is too long, does not begin with `mpi://`, lacks a word
+    /// between two `/`, or has white space or control characters.
     pub fn new(name: impl Into<String>) -> Result<SetName, SetsError> {
         let name = name.into();
         let refuse = |cause| Err(SetsError::BadName { name: shortened(&name), cause });
@@ -76,7 +80,10 @@ impl SetName {
         SetName("mpi://SELF".to_owned())
     }
 
-    /// Returns `mpi://app/{app}`. Fails if that is no valid name, or `app` contains a `/`.
+    /// Returns `mpi://app/{app}`.
+    ///
+    /// # Errors
+    /// [`SetsError::BadName`] if that is no valid name, or `app` contains a `/`.
     pub fn application(app: &str) -> Result<SetName, SetsError> {
         if app.contains('/') {
             let cause = "the name of an application has no /";
@@ -86,6 +93,9 @@ impl SetName {
     }
 
     /// Returns the name `self` with one more word.
+    ///
+    /// # Errors
+    /// [`SetsError::BadName`] if the result is no valid name.
     pub fn below(&self, word: &str) -> Result<SetName, SetsError> {
         SetName::new(format!("{self}/{word}"))
     }

@@ -72,7 +72,11 @@ pub struct Registry {
 
 impl Registry {
     /// Makes the registry of an application started with these processes. It contains
-    /// `mpi://app/{app}` from the start; fails if `app` gives no valid name or `world` is empty.
+    /// `mpi://app/{app}` from the start.
+    ///
+    /// # Errors
+    /// [`SetsError::BadName`] if `app` gives no valid name; [`SetsError::NobodyInDelta`] if `world` is
+    /// empty.
     pub fn new(app: &str, world: Members) -> Result<Registry, SetsError> {
         let root = SetName::application(app)?;
         if world.is_empty() {
@@ -147,6 +151,9 @@ impl Registry {
     }
 
     /// Returns the description of a set for `caller`; `call` goes into errors.
+    ///
+    /// # Errors
+    /// [`SetsError::Unknown`] or [`SetsError::Deleted`] if there is no such set any more.
     pub fn info(
         &self,
         call: &'static str,
@@ -167,6 +174,9 @@ impl Registry {
 
     /// Returns the set that a name means for `caller`, with aliases resolved; `call` goes into
     /// errors.
+    ///
+    /// # Errors
+    /// [`SetsError::Unknown`] or [`SetsError::Deleted`] if there is no such set any more.
     pub fn resolve(
         &self,
         call: &'static str,
@@ -209,6 +219,12 @@ impl Registry {
     /// remove them.
     ///
     /// [`affected`]: Registry::affected
+    ///
+    /// # Errors
+    /// [`SetsError::Unknown`] or [`SetsError::Deleted`] for a set that is not there;
+    /// [`SetsError::EmptyResult`]; [`SetsError::Gone`] if the result had processes that have left
+    /// for good; [`SetsError::NotTheApplications`] or [`SetsError::NameTaken`] for `target`;
+    /// [`SetsError::BadEntry`] for a hint; [`SetsError::BadName`] if a made-up name is too long.
     #[doc(alias = "MPI_Session_pset_create_op")]
     #[doc(alias = "PMIx_Pset_Op_request")]
     pub fn operate(
@@ -269,6 +285,10 @@ impl Registry {
     }
 
     /// Changes the application's attributes of a set and nothing else: the operation `NULL`.
+    ///
+    /// # Errors
+    /// [`SetsError::NotTheApplications`], [`SetsError::Unknown`] or [`SetsError::Deleted`] for the
+    /// set; [`SetsError::BadEntry`] for a hint.
     #[doc(alias = "MPI_PSETOP_NULL")]
     pub fn update(
         &mut self,
@@ -291,6 +311,11 @@ impl Registry {
     /// Splits a set into sets of these sizes, in order of the ids: `{below}/0`, `{below}/1` and so
     /// on. The parts inherit the attributes and the epoch of the set, which remains. If the set is
     /// the application's own, `below` must be the set itself.
+    ///
+    /// # Errors
+    /// [`SetsError::Unknown`] or [`SetsError::Deleted`] for the set; [`SetsError::BadParts`] if the
+    /// sizes do not add up to its size, or one is 0; [`SetsError::BadName`],
+    /// [`SetsError::NotTheApplications`] or [`SetsError::NameTaken`] for the name of a part.
     pub fn split(
         &mut self,
         caller: MemberId,
@@ -329,6 +354,10 @@ impl Registry {
     ///
     /// The id of a joiner must never have been used; a leaver must be a member and not be leaving
     /// already.
+    ///
+    /// # Errors
+    /// [`SetsError::NobodyInDelta`] without members; [`SetsError::IdReused`] for a joiner;
+    /// [`SetsError::NotThere`] for a leaver.
     #[doc(alias = "PMIX_RES_CHANGE_DEFINE")]
     pub fn define_delta(
         &mut self,
@@ -372,6 +401,9 @@ impl Registry {
     /// delta, because these processes never existed; its leavers are put back wherever operations
     /// with this delta removed them. Each change is a new version of the set; none returns to an
     /// old one.
+    ///
+    /// # Errors
+    /// [`SetsError::NoOpenDelta`] if `delta` is no delta of a resize under way.
     #[doc(alias = "PMIX_RC_UPDATE_EVENT")]
     pub fn conclude_delta(&mut self, delta: &SetName, end: DeltaEnd) -> Result<(), SetsError> {
         const CALL: &str = "conclude";
@@ -409,6 +441,9 @@ impl Registry {
 
     /// Removes a deleted set, or the delta of an ended resize. The name may be used again; epochs
     /// continue to count.
+    ///
+    /// # Errors
+    /// [`SetsError::Unknown`] for a set that is not there; [`SetsError::InUse`] for any other set.
     pub fn prune(&mut self, name: &SetName) -> Result<(), SetsError> {
         let unknown = || SetsError::Unknown { call: "prune", name: name.clone() };
         let set = self.sets.get(name).ok_or_else(unknown)?;

@@ -42,6 +42,10 @@ impl Registry {
     /// Publishes a value under a key at a set, replacing an earlier one, and returns its version.
     /// Every live process may publish, not only members: the old ranks give the joiners of a delta
     /// the name of their set this way. `mpi://SELF` is private to the caller and refused.
+    ///
+    /// # Errors
+    /// [`SetsError::Unknown`] or [`SetsError::Deleted`] for the set; [`SetsError::BadEntry`] for a
+    /// key or value that is too long, or a key that is no name.
     #[doc(alias = "PMIx_Publish")]
     pub fn publish(
         &mut self,
@@ -62,6 +66,9 @@ impl Registry {
     }
 
     /// Returns the value under a key at a set; `None` is not an error: it may be published later.
+    ///
+    /// # Errors
+    /// [`SetsError::Unknown`] or [`SetsError::Deleted`] for the set.
     #[doc(alias = "PMIx_Lookup")]
     pub fn lookup(&self, set: &SetName, key: &str) -> Result<Option<&Published>, SetsError> {
         let set = self.store_name("lookup", set)?;
@@ -70,6 +77,9 @@ impl Registry {
     }
 
     /// Removes a value. Returns true if there was one.
+    ///
+    /// # Errors
+    /// [`SetsError::Unknown`] or [`SetsError::Deleted`] for the set.
     #[doc(alias = "PMIx_Unpublish")]
     pub fn withdraw(&mut self, set: &SetName, key: &str) -> Result<bool, SetsError> {
         let set = self.store_name("withdraw", set)?;

@@ -5,7 +5,7 @@ mod recorded;
 #[cfg(test)]
 mod tests;
 
-use elastic::manager::slurm::expand_hosts;
+use elastic::manager::slurm::{JobState, expand_hosts};
 use elastic_policy::time::{Span, Time};
 
 /// The queried fields of `squeue`; a name and a comment may contain any characters, and are last.
@@ -225,19 +225,16 @@ fn job(line: &str) -> Result<(SlurmJob, Option<String>), String> {
 
 /// Returns a job's state, for waiting jobs by the reason.
 fn phase(state: &str, reason: &str) -> Option<Phase> {
-    Some(match state {
-        "PENDING" | "CONFIGURING" | "EXPEDITING" => match reason {
+    Some(match JobState::of(state)? {
+        JobState::Waits => match reason {
             "Resources" | "Priority" | "None" => Phase::Waits,
             reason if reason.starts_with("Nodes required for job are DOWN") => Phase::WaitsOrHeld,
             _ => Phase::Held,
         },
-        "COMPLETING" => Phase::Ends,
-        "RUNNING" | "SUSPENDED" | "STOPPED" | "SIGNALING" | "RESIZING" | "STAGE_OUT" => Phase::Runs,
-        "REQUEUED" | "REQUEUE_FED" | "REQUEUE_HOLD" | "SPECIAL_EXIT" | "RESV_DEL_HOLD" => {
-            Phase::Held
-        }
-        "BOOT_FAIL" | "CANCELLED" | "COMPLETED" | "DEADLINE" | "FAILED" | "NODE_FAIL"
-        | "OUT_OF_MEMORY" | "PREEMPTED" | "REVOKED" | "TIMEOUT" => Phase::Ended,
+        JobState::Runs => Phase::Runs,
+        JobState::Ends => Phase::Ends,
+        JobState::Requeued => Phase::Held,
+        JobState::Ended => Phase::Ended,
         _ => return None,
     })
 }

@@ -29,7 +29,7 @@
  *     if (QUO_WORLD_JOINING != status) QUO_world_probe(w, &enters);
  *     if (enters || QUO_WORLD_JOINING == status) {
  *         QUO_world_begin(w);
- *         QUO_window_tell(w, &step, sizeof(step));
+ *         QUO_window_broadcast(w, &step, sizeof(step));
  *         QUO_world_commit(w);
  *         continue;
  *     }
@@ -105,7 +105,7 @@ typedef struct QUO_slurm_options_t {
         sizeof(QUO_slurm_options_t), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, NULL                            \
     }
 
-/** Options of a world. Start from #QUO_WORLD_OPTIONS_INIT. start and most are the same on all
+/** Options of a world. Start from #QUO_WORLD_OPTIONS_INIT. start and max_ranks are the same on all
     processes; for the rest, rank 0's values count. Texts and the structure itself are copied. */
 typedef struct QUO_world_options_t {
     /** sizeof(QUO_world_options_t), so that fields can be appended. */
@@ -114,7 +114,7 @@ typedef struct QUO_world_options_t {
     int start;
     /** Maximum number of ranks: beyond the launched ones, processes are started if the MPI can; 0:
         as many as were launched. Needs MPI_THREAD_MULTIPLE. */
-    int most;
+    int max_ranks;
     /** Most processes that are started together and leave together; 0: all of one growth. */
     int unit;
     /** Nonzero: more processes may be started than the launcher has slots for. */
@@ -625,7 +625,7 @@ typedef struct QUO_carry_t {
  * @param[in]  options NULL means #QUO_WORLD_OPTIONS_INIT.
  * @retval QUO_SUCCESS              Done.
  * @retval QUO_ERR_INVLD_ARG        w is NULL, or an option is out of range or no plan.
- * @retval QUO_ERR_DISAGREE         Processes gave different numbers for start or most, or another one
+ * @retval QUO_ERR_DISAGREE         Processes gave different numbers for start or max_ranks, or another one
  *                                  has a wrong argument.
  * @retval QUO_ERR_DEAD_MEMBER      A rank of this host has ended before the world was made.
  * @retval QUO_ERR_CALL_BEFORE_INIT MPI_Init was not called; other codes as QUO_create().
@@ -785,7 +785,7 @@ QUO_world_report_iteration(QUO_world w,
 
 /**
  * Reports the progress of the main loop to managers: the status of its control socket and
- * QUO_world_report() show it, with the time that the last resize took. Counts as
+ * QUO_world_job_status() show it, with the time that the last resize took. Counts as
  * QUO_world_report_iteration() too. Only rank 0's report counts. Local.
  *
  * @param[in] w        A world.
@@ -930,7 +930,7 @@ QUO_world_on_event(QUO_world w,
  * @retval QUO_ERR_STATE This is not rank 0.
  */
 int
-QUO_world_report(QUO_world w,
+QUO_world_job_status(QUO_world w,
                  char **out_json);
 
 /** @} */
@@ -987,7 +987,7 @@ QUO_window_counts(QUO_world w,
  * @retval QUO_ERR_STATE     No resize has begun.
  */
 int
-QUO_window_tell(QUO_world w,
+QUO_window_broadcast(QUO_world w,
                 void *data,
                 size_t length);
 
@@ -1001,7 +1001,7 @@ QUO_window_tell(QUO_world w,
  * @retval QUO_ERR_STATE     No resize has begun, or arrays have been moved in it.
  */
 int
-QUO_window_move(QUO_world w);
+QUO_window_move_data(QUO_world w);
 
 /**
  * Begins to move all arrays; QUO_window_move_test() continues the move while the program computes.

@@ -9,7 +9,7 @@
  * @code{.c}
  * static int init(QUO_world w, int argc, char **argv, void **data);  // arrays and data of a process
  * static int sweep(QUO_world w, void *data);                         // a round
- * static int tell_step(QUO_world w, void *data);                     // QUO_window_tell(w, data, ...)
+ * static int tell_step(QUO_world w, void *data);                     // QUO_window_broadcast(w, ...)
  * static int again(void *data);                                      // not 0: another round
  *
  * static const QUO_element_t elements[] = {
@@ -82,8 +82,8 @@ typedef struct QUO_element_t {
     /** Of phases. */
     QUO_block_t compute;
     /** Of #QUO_ELEMENT_ELASTIC, run by stayers, leavers and joiners between begin and commit: with
-        QUO_window_tell() joiners learn what they need. Arrays of the world move automatically. NULL: nothing
-        else is moved. */
+        QUO_window_broadcast() joiners learn what they need. Arrays of the world move automatically.
+        NULL: nothing else is moved. */
     QUO_block_t redistribute;
     /** Of phases; NULL, only of #QUO_ELEMENT_RIGID: one round. */
     QUO_block_again_t again;

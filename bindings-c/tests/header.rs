@@ -555,7 +555,7 @@ fn constants_and_structures_are_the_same_on_both_sides() {
     structure!(QUO_phase_metrics_t, size as "size", selected as "selected", threads as "threads",
         run_seconds as "run_seconds", quiesced_seconds as "quiesced_seconds",
         remap_seconds as "remap_seconds");
-    structure!(QUO_world_options_t, size as "size", start as "start", most as "most",
+    structure!(QUO_world_options_t, size as "size", start as "start", max_ranks as "max_ranks",
         unit as "unit", crowded as "crowded", control as "control", messages as "messages",
         start_limit as "start_limit", name as "name", log as "log", plan as "plan",
         process_sets as "process_sets", without_starter as "without_starter", min as "min",

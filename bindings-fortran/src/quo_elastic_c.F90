@@ -8,7 +8,7 @@ module quo_elastic_c
   !> `QUO_world_options_t`
   type, bind(c) :: c_world_options
     integer(c_size_t) :: size
-    integer(c_int) :: start, most, unit, crowded, control, messages
+    integer(c_int) :: start, max_ranks, unit, crowded, control, messages
     real(c_double) :: start_limit
     type(c_ptr) :: name = c_null_ptr
     type(c_ptr) :: log = c_null_ptr
@@ -167,15 +167,15 @@ module quo_elastic_c
       type(c_ptr), value :: w
       integer(c_int), intent(inout) :: stay, leave, join
     end function c_window_counts
-    integer(c_int) function c_window_tell(w, data, length) bind(c, name="QUO_window_tell")
+    integer(c_int) function c_window_broadcast(w, data, length) bind(c, name="QUO_window_broadcast")
       import :: c_int, c_ptr, c_size_t
       type(c_ptr), value :: w, data
       integer(c_size_t), value :: length
-    end function c_window_tell
-    integer(c_int) function c_window_move(w) bind(c, name="QUO_window_move")
+    end function c_window_broadcast
+    integer(c_int) function c_window_move_data(w) bind(c, name="QUO_window_move_data")
       import :: c_int, c_ptr
       type(c_ptr), value :: w
-    end function c_window_move
+    end function c_window_move_data
     integer(c_int) function c_window_move_begin(w) bind(c, name="QUO_window_move_begin")
       import :: c_int, c_ptr
       type(c_ptr), value :: w

@@ -175,14 +175,14 @@ module quo_elastic_types
     character(len=:, kind=c_char), allocatable :: submit
   end type quo_slurm_options_t
 
-  !> Options of a world. `start` and `most` are the same on all processes; of the rest, what rank 0 says
+  !> Options of a world. `start` and `max_ranks` are the same on all processes; of the rest, what rank 0 says
   !> counts.
   type, public :: quo_world_options_t
     !> Initial number of ranks, the other processes are parked; 0: all launched processes.
     integer(c_int) :: start = 0
     !> Maximum number of ranks; 0: as many as were launched. Others are started if the MPI can, which needs
     !> MPI_THREAD_MULTIPLE.
-    integer(c_int) :: most = 0
+    integer(c_int) :: max_ranks = 0
     !> Most processes that are started together and leave together; 0: all of one growth.
     integer(c_int) :: unit = 0
     !> More processes may be started than the launcher has slots for.

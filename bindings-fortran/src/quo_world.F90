@@ -31,17 +31,17 @@ module quo_world
   end interface quo_window_comm
 
   !> Broadcasts from rank 0: bytes, or a number.
-  interface quo_window_tell
-    module procedure quo_window_tell
-    module procedure quo_window_tell_number
-  end interface quo_window_tell
+  interface quo_window_broadcast
+    module procedure quo_window_broadcast
+    module procedure quo_window_broadcast_number
+  end interface quo_window_broadcast
 
   public :: quo_world_create, quo_world_end, quo_world_status, quo_world_rank, quo_world_size, &
     quo_world_capacity, quo_world_was_started, quo_world_probe, quo_world_wait, quo_world_epoch, &
     quo_world_back_end, quo_world_comm, quo_world_node, quo_window_move_begin, &
     quo_window_move_test, quo_window_move_end, quo_world_report_iteration, quo_world_request, &
     quo_world_request_state, quo_world_begin, quo_window_comm, quo_window_counts, &
-    quo_window_tell, quo_window_move, quo_world_commit, quo_world_abort
+    quo_window_broadcast, quo_window_move_data, quo_world_commit, quo_world_abort
 
 contains
 
@@ -310,7 +310,7 @@ contains
   end subroutine quo_window_counts
 
   !> Broadcasts the bytes of rank 0. Collective over all in the window.
-  subroutine quo_window_tell(w, data, length, ierr)
+  subroutine quo_window_broadcast(w, data, length, ierr)
     !> A world.
     type(c_ptr), value :: w
     !> The bytes, on rank 0 and afterwards on all.
@@ -319,28 +319,28 @@ contains
     integer(c_size_t), value :: length
     !> `QUO_ERR_DISAGREE`, `QUO_ERR_STATE`.
     integer(c_int), intent(out) :: ierr
-    ierr = c_window_tell(w, data, length)
-  end subroutine quo_window_tell
+    ierr = c_window_broadcast(w, data, length)
+  end subroutine quo_window_broadcast
 
-  !> As [[quo_window_tell]], for a number.
-  subroutine quo_window_tell_number(w, number, ierr)
+  !> As [[quo_window_broadcast]], for a number.
+  subroutine quo_window_broadcast_number(w, number, ierr)
     !> A world.
     type(c_ptr), value :: w
     !> Value that rank 0 gives, and the others get.
     integer(c_int), target, intent(inout) :: number
     !> As there.
     integer(c_int), intent(out) :: ierr
-    ierr = c_window_tell(w, c_loc(number), c_sizeof(number))
-  end subroutine quo_window_tell_number
+    ierr = c_window_broadcast(w, c_loc(number), c_sizeof(number))
+  end subroutine quo_window_broadcast_number
 
   !> Moves all arrays now; otherwise the commit does. Collective over all in the window.
-  subroutine quo_window_move(w, ierr)
+  subroutine quo_window_move_data(w, ierr)
     !> A world.
     type(c_ptr), value :: w
     !> `QUO_ERR_DISAGREE`, `QUO_ERR`, `QUO_ERR_STATE`.
     integer(c_int), intent(out) :: ierr
-    ierr = c_window_move(w)
-  end subroutine quo_window_move
+    ierr = c_window_move_data(w)
+  end subroutine quo_window_move_data
 
   !> Begins to move all arrays; [[quo_window_move_test]] continues the move. quo-elastic.h says
   !> which calls are valid until its end. Collective over all in the window.

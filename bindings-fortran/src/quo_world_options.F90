@@ -32,7 +32,7 @@ contains
     logical, intent(out) :: ready
     given%size = c_sizeof(given)
     given%start = options%start
-    given%most = options%most
+    given%max_ranks = options%max_ranks
     given%unit = options%unit
     given%crowded = merge(1, 0, options%crowded)
     given%control = merge(1, 0, options%control)

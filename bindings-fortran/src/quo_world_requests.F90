@@ -29,7 +29,7 @@ module quo_world_requests
   type(errand), target, save :: errands(16)
 
   public :: forget_events, quo_world_ask, quo_world_cancel, quo_world_next_event, quo_world_note, &
-    quo_world_on_event, quo_world_report, quo_world_report_progress, quo_world_request_step
+    quo_world_on_event, quo_world_job_status, quo_world_report_progress, quo_world_request_step
 
 contains
 
@@ -185,7 +185,7 @@ contains
 
   !> Gives the current state of the job, as a JSON object, which quo-elastic.h describes. Local, on
   !> rank 0.
-  subroutine quo_world_report(w, json, ierr)
+  subroutine quo_world_job_status(w, json, ierr)
     !> A world.
     type(c_ptr), value :: w
     !> The object.
@@ -194,9 +194,9 @@ contains
     integer(c_int), intent(out) :: ierr
     type(c_ptr) :: found
     found = c_null_ptr
-    ierr = c_world_report(w, found)
+    ierr = c_world_job_status(w, found)
     call take_text(found, json, ierr)
-  end subroutine quo_world_report
+  end subroutine quo_world_job_status
 
   !> Reports the progress of the main loop to managers. Only rank 0's report counts. Local.
   subroutine quo_world_report_progress(w, progress, ierr)

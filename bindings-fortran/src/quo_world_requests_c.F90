@@ -76,10 +76,10 @@ module quo_world_requests_c
       type(c_ptr), value :: w
       type(c_progress), intent(in) :: progress
     end function c_world_report_progress
-    integer(c_int) function c_world_report(w, json) bind(c, name="QUO_world_report")
+    integer(c_int) function c_world_job_status(w, json) bind(c, name="QUO_world_job_status")
       import :: c_int, c_ptr
       type(c_ptr), value :: w
       type(c_ptr), intent(inout) :: json
-    end function c_world_report
+    end function c_world_job_status
   end interface
 end module quo_world_requests_c

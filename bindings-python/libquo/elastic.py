@@ -117,7 +117,7 @@ class World(Handle):
         library.load()
         options = library.WorldOptions(ctypes.sizeof(library.WorldOptions))
         options.start = start
-        options.most = max_ranks
+        options.max_ranks = max_ranks
         options.unit = processes_per_spawn
         options.crowded = allow_oversubscribe
         options.control = control
@@ -333,7 +333,7 @@ class World(Handle):
 
     def job(self) -> Dict[str, Any]:
         """Returns the job as it is now: size, capacity, hosts, limits, report. Local, on rank 0."""
-        report: Dict[str, Any] = json.loads(library.text("QUO_world_report", self._handle))
+        report: Dict[str, Any] = json.loads(library.text("QUO_world_job_status", self._handle))
         return report
 
     # Arrays
@@ -531,13 +531,13 @@ class Window:
         data = pickle.dumps(value)
         length = c_longlong(len(data))
         handle = self._world._handle
-        library.call("QUO_window_tell", handle, ctypes.byref(length), ctypes.sizeof(length))
+        library.call("QUO_window_broadcast", handle, ctypes.byref(length), ctypes.sizeof(length))
         # Rank 0 of the old ranks finds its own bytes again; the others have room for them.
         buffer = ctypes.create_string_buffer(data[: length.value], max(length.value, 1))
-        library.call("QUO_window_tell", handle, buffer, length.value)
+        library.call("QUO_window_broadcast", handle, buffer, length.value)
         result: T = pickle.loads(buffer.raw[: length.value])
         return result
 
     def move(self) -> None:
         """Moves all arrays now; the commit does it otherwise. Collective over all."""
-        library.call("QUO_window_move", self._world._handle)
+        library.call("QUO_window_move_data", self._world._handle)

@@ -65,7 +65,7 @@ static int
 tell_progress(QUO_world w, void *data)
 {
     struct work *work = data;
-    return QUO_window_tell(w, &work->now, sizeof(work->now));
+    return QUO_window_broadcast(w, &work->now, sizeof(work->now));
 }
 
 /* This rank's part of a matrix. */

@@ -101,7 +101,7 @@ contains
   integer(c_int) function tell_progress(w, data) bind(c)
     type(c_ptr), value :: w, data
     if (c_associated(data)) continue ! not needed here
-    call quo_window_tell(w, c_loc(now), c_sizeof(now), tell_progress)
+    call quo_window_broadcast(w, c_loc(now), c_sizeof(now), tell_progress)
   end function tell_progress
 
   integer(c_int) function solve(w, data) bind(c)

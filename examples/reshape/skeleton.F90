@@ -55,7 +55,7 @@ program skeleton
   topology%ndims = 2
   topology%dims = [1, number(1)]
   scheduler = c_funloc(next_size)
-  options%most = maxval([(number(word), word=1, command_argument_count())])
+  options%max_ranks = maxval([(number(word), word=1, command_argument_count())])
   options%crowded = .true.
   call reshape_init(topology, ierr, options, decide=scheduler)
   call need(ierr)

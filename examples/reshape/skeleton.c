@@ -118,7 +118,7 @@ main(int argc, char **argv)
     topology.ndims = 2;
     topology.dims[1] = size;
     for (int i = 1; i < argc; ++i) {
-        if (atoi(argv[i]) > options.most) options.most = atoi(argv[i]);
+        if (atoi(argv[i]) > options.max_ranks) options.max_ranks = atoi(argv[i]);
     }
     options.crowded = 1;
     need(reshape_InitWith(&topology, &options, argc > 1 ? next_size : NULL, &left));

@@ -234,7 +234,7 @@ main(int argc, char **argv)
     returns = 0 == strcmp(argv[1], "return");
     options.start = 1;
     if (argc > 3) { /* more processes are started */
-        options.most = atoi(argv[3]);
+        options.max_ranks = atoi(argv[3]);
         options.crowded = 1;
         options.unit = 1;
     }

@@ -75,7 +75,7 @@ contains
   integer(c_int) function tell(w, data) bind(c)
     type(c_ptr), value :: w, data
     if (c_associated(data)) continue ! not needed here
-    call quo_window_tell(w, c_loc(now), c_sizeof(now), tell)
+    call quo_window_broadcast(w, c_loc(now), c_sizeof(now), tell)
   end function tell
 
   integer(c_int) function report(w, data) bind(c)

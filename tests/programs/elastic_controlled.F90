@@ -34,7 +34,7 @@ program elastic_controlled
   call get_command_argument(3, word)
   folder = trim(word)
   call get_command_argument(4, word)
-  read (word, *) options%most
+  read (word, *) options%max_ranks
   options%crowded = .true.
   options%log = folder//'/events'
   options%control = .true.
@@ -58,7 +58,7 @@ program elastic_controlled
     if (enters) then
       call quo_world_begin(w, ierr)
       call need(ierr)
-      call quo_window_tell(w, turn, ierr)
+      call quo_window_broadcast(w, turn, ierr)
       call need(ierr)
       call quo_world_commit(w, ierr)
       call need(ierr)

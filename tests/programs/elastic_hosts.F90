@@ -23,7 +23,7 @@ program elastic_hosts
   over = .false.
   call MPI_Init_thread(MPI_THREAD_MULTIPLE, provided, mpi_code)
   call get_command_argument(1, word)
-  read (word, *) options%most
+  read (word, *) options%max_ranks
   call get_command_argument(2, word)
   options%hosts = trim(word)
   options%start_limit = 30

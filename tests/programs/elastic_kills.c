@@ -94,7 +94,7 @@ main(int argc, char **argv)
     printf("process %ld has MPI\n", (long)getpid());
     fflush(stdout);
     options.start = atoi(argv[1]);
-    options.most = atoi(argv[2]);
+    options.max_ranks = atoi(argv[2]);
     options.unit = 1;
     options.crowded = 1;
     options.start_limit = 4;

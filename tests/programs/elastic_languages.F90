@@ -317,7 +317,7 @@ contains
     call need(ierr)
     call quo_window_counts(w, stay, leave, join, ierr)
     call need(ierr)
-    call quo_window_tell(w, turn, ierr)
+    call quo_window_broadcast(w, turn, ierr)
     call need(ierr)
     call right(turn == 7, 'what rank 0 told')
     call quo_world_node(w, node, ierr)
@@ -406,7 +406,7 @@ contains
     progress%mpi_ratio = 0.25_c_double
     call quo_world_report_progress(w, progress, ierr)
     call need(ierr)
-    call quo_world_report(w, report, ierr)
+    call quo_world_job_status(w, report, ierr)
     call need(ierr)
     print '(a,i0)', 'measured: ', one(index(report, '"report":{"iteration":20,"iteration_seconds":1.5,') > 0 &
       .and. index(report, '"redistribution_seconds":') > 0 .and. index(report, '"mpi_ratio":0.25,') > 0 &

@@ -29,7 +29,7 @@ program elastic_sizes
   failures = 0
   has_context = .false.
   call MPI_Init_thread(MPI_THREAD_MULTIPLE, provided, mpi_code)
-  options%most = number(1)
+  options%max_ranks = number(1)
   options%start = number(2)
   options%crowded = .true.
   options%start_limit = 20
@@ -229,7 +229,7 @@ contains
     integer :: together
     call quo_world_begin(w, ierr)
     call need(ierr)
-    call quo_window_tell(w, turn, ierr)
+    call quo_window_broadcast(w, turn, ierr)
     call need(ierr)
     call quo_window_counts(w, stay, leave, join, ierr)
     call need(ierr)

@@ -34,7 +34,7 @@ redistribute(QUO_world w, void *data)
 {
     int status, code = QUO_world_status(w, &status);
     if (QUO_SUCCESS == code && QUO_WORLD_JOINING == status) raise(SIGKILL);
-    return QUO_SUCCESS == code ? QUO_window_tell(w, data, sizeof(int)) : code;
+    return QUO_SUCCESS == code ? QUO_window_broadcast(w, data, sizeof(int)) : code;
 }
 
 static int
@@ -57,7 +57,7 @@ main(int argc, char **argv)
 
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     options.start = 1;
-    options.most = 2;
+    options.max_ranks = 2;
     options.crowded = 1;
     code = QUO_program_run(&program, &options, argc, argv);
     printf("ended with %d after %d steps: %s\n", code, steps, QUO_last_error());

@@ -52,7 +52,7 @@ pub struct QUO_world_options_t {
     /// Initial number of ranks; 0: all that were launched.
     pub start: c_int,
     /// Maximum number of ranks; 0: the number launched.
-    pub most: c_int,
+    pub max_ranks: c_int,
     /// Number of processes that start and leave together; 0: all of one growth.
     pub unit: c_int,
     /// True if more processes may be started than the launcher has slots for.
@@ -122,7 +122,7 @@ pub(crate) struct Wanted {
     pub(crate) options: WorldOptions,
     /// True if arrays are sent in messages.
     pub(crate) messages: bool,
-    /// Values that must be the same everywhere: start and most.
+    /// Values that must be the same everywhere: start and max_ranks.
     pub(crate) same: (c_int, c_int),
 }
 
@@ -226,7 +226,7 @@ fn slurm_options(given: &QUO_slurm_options_t) -> Result<slurm::Options, Failure>
 pub(crate) fn wanted(given: In<QUO_world_options_t>, launched: usize) -> Result<Wanted, Failure> {
     let mut options = WorldOptions::new();
     let Some(given) = given.read()? else { return Ok(Wanted::default()) };
-    let most = count("most", given.most)?;
+    let most = count("max_ranks", given.max_ranks)?;
     if let Some(start) = count("start", given.start)? {
         options = options.start(start);
     }
@@ -261,7 +261,7 @@ pub(crate) fn wanted(given: In<QUO_world_options_t>, launched: usize) -> Result<
     }
     options = of_hosts(options, &given)?;
     options = managers(options, &given)?;
-    Ok(Wanted { options, messages: given.messages != 0, same: (given.start, given.most) })
+    Ok(Wanted { options, messages: given.messages != 0, same: (given.start, given.max_ranks) })
 }
 
 /// Adds the hosts, and the programs to start there, to the options.

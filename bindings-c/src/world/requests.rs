@@ -304,8 +304,8 @@ pub extern "C" fn QUO_world_request_state(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_world_report(w: *mut QUO_world_t, out_json: Out<*mut c_char>) -> c_int {
-    entry("QUO_world_report", || {
+pub extern "C" fn QUO_world_job_status(w: *mut QUO_world_t, out_json: Out<*mut c_char>) -> c_int {
+    entry("QUO_world_job_status", || {
         let place = out_json.null_place("out_json");
         with(w, |open| {
             let report = serde_json::to_string(&requests(open)?.status());

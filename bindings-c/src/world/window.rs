@@ -62,8 +62,8 @@ pub extern "C" fn QUO_window_counts(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_window_tell(w: *mut QUO_world_t, data: Bytes, length: usize) -> c_int {
-    entry("QUO_window_tell", || {
+pub extern "C" fn QUO_window_broadcast(w: *mut QUO_world_t, data: Bytes, length: usize) -> c_int {
+    entry("QUO_window_broadcast", || {
         with(w, |open| {
             let window = open.window()?;
             let is_first = window.all_ranks().rank() == 0;
@@ -86,8 +86,8 @@ pub extern "C" fn QUO_window_tell(w: *mut QUO_world_t, data: Bytes, length: usiz
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_window_move(w: *mut QUO_world_t) -> c_int {
-    entry("QUO_window_move", || {
+pub extern "C" fn QUO_window_move_data(w: *mut QUO_world_t) -> c_int {
+    entry("QUO_window_move_data", || {
         with(w, |open| {
             open.window_mut()?.move_data()?;
             Ok(())

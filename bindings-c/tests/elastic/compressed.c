@@ -94,7 +94,7 @@ static int
 tell(QUO_world w, void *data)
 {
     (void)data;
-    return QUO_window_tell(w, &walk, 2 * sizeof(int));
+    return QUO_window_broadcast(w, &walk, 2 * sizeof(int));
 }
 
 static int

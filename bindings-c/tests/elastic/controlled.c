@@ -26,7 +26,7 @@ main(int argc, char **argv)
     snprintf(stop, sizeof(stop), "%s/stop", argv[3]);
     options.name = argv[1];
     options.start = atoi(argv[2]);
-    options.most = atoi(argv[4]);
+    options.max_ranks = atoi(argv[4]);
     options.crowded = 1;
     options.log = events;
     options.control = 1;
@@ -49,7 +49,7 @@ main(int argc, char **argv)
         }
         if (enters) {
             REQUIRE_OK(QUO_world_begin(w));
-            REQUIRE_OK(QUO_window_tell(w, &iteration, sizeof(iteration)));
+            REQUIRE_OK(QUO_window_broadcast(w, &iteration, sizeof(iteration)));
             REQUIRE_OK(QUO_world_commit(w));
             continue;
         }

@@ -60,7 +60,7 @@ main(int argc, char **argv)
     MPI_Comm comm = MPI_COMM_NULL;
 
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-    options.most = atoi(argv[1]);
+    options.max_ranks = atoi(argv[1]);
     options.hosts = argv[2];
     options.start_limit = 30;
     REQUIRE_OK(QUO_world_create(&w, &options));

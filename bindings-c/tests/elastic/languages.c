@@ -190,7 +190,7 @@ change(int is_first, int is_old)
     double before = 0;
     REQUIRE_OK(QUO_world_begin(w));
     REQUIRE_OK(QUO_window_counts(w, &stay, &leave, &join));
-    REQUIRE_OK(QUO_window_tell(w, &turn, sizeof(turn)));
+    REQUIRE_OK(QUO_window_broadcast(w, &turn, sizeof(turn)));
     CHECK_INT(turn, 7);
     REQUIRE_OK(QUO_world_node(w, &node));
     CHECK_INT(node, 0);
@@ -273,7 +273,7 @@ events(void)
     progress.iteration_seconds = 1.5;
     progress.mpi_ratio = 0.25;
     REQUIRE_OK(QUO_world_report_progress(w, &progress));
-    REQUIRE_OK(QUO_world_report(w, &report));
+    REQUIRE_OK(QUO_world_job_status(w, &report));
     printf("measured: %d\n", NULL != strstr(report, "\"report\":{\"iteration\":20,\"iteration_seconds\":1.5,") &&
                                  NULL != strstr(report, "\"redistribution_seconds\":") &&
                                  NULL != strstr(report, "\"mpi_ratio\":0.25,") &&

@@ -68,8 +68,8 @@ of_a_rank(void)
     CHECK_CODE(QUO_world_begin(w), QUO_ERR_STATE);
     CHECK_CODE(QUO_world_commit(w), QUO_ERR_STATE);
     CHECK_CODE(QUO_world_abort(w, NULL), QUO_ERR_STATE);
-    CHECK_CODE(QUO_window_move(w), QUO_ERR_STATE);
-    CHECK_CODE(QUO_window_tell(w, &number, sizeof(number)), QUO_ERR_STATE);
+    CHECK_CODE(QUO_window_move_data(w), QUO_ERR_STATE);
+    CHECK_CODE(QUO_window_broadcast(w, &number, sizeof(number)), QUO_ERR_STATE);
     CHECK_CODE(QUO_window_counts(w, NULL, NULL, NULL), QUO_ERR_STATE);
     CHECK_CODE(QUO_window_comm(w, QUO_WINDOW_NEW, &comm), QUO_ERR_STATE);
     CHECK_CODE(QUO_world_request(w, 0, &request), QUO_ERR_INVLD_ARG);
@@ -142,9 +142,9 @@ of_a_resize(void)
     CHECK_OK(QUO_window_comm(w, QUO_WINDOW_EVERYBODY, &everybody));
     MPI_Comm_rank(everybody, &rank);
     if (0 == rank) {
-        CHECK_OK(QUO_window_tell(w, &told, sizeof(told)));
+        CHECK_OK(QUO_window_broadcast(w, &told, sizeof(told)));
     } else {
-        CHECK_CODE(QUO_window_tell(w, &told, 1), QUO_ERR_DISAGREE);
+        CHECK_CODE(QUO_window_broadcast(w, &told, 1), QUO_ERR_DISAGREE);
     }
     CHECK_OK(QUO_world_commit(w));
 }

@@ -84,7 +84,7 @@ ask(void)
     CHECK_CODE(QUO_world_note(w, QUO_CAUSE_OTHER + 1, "nothing"), QUO_ERR_INVLD_ARG);
     CHECK_CODE(QUO_world_note(w, QUO_CAUSE_OTHER, NULL), QUO_ERR_INVLD_ARG);
     CHECK_OK(QUO_world_note(w, QUO_CAUSE_MANAGER, "a word"));
-    REQUIRE_OK(QUO_world_report(w, &report));
+    REQUIRE_OK(QUO_world_job_status(w, &report));
     CHECK(NULL != strstr(report, "\"job\":\"asked\"") && NULL != strstr(report, "\"under_way\":3"));
     free(report);
 }
@@ -138,7 +138,7 @@ move(int is_old)
     CHECK_CODE(QUO_window_move_begin(w), QUO_ERR_STATE);
     CHECK_CODE(QUO_world_size(w, &number), QUO_ERR_STATE);
     CHECK_ERROR_NAMES("on their way");
-    CHECK_CODE(QUO_window_tell(w, &number, sizeof(number)), QUO_ERR_STATE);
+    CHECK_CODE(QUO_window_broadcast(w, &number, sizeof(number)), QUO_ERR_STATE);
     if (is_old) {
         REQUIRE_OK(QUO_world_array(w, "vector", &data, NULL, &columns));
         CHECK(columns > 0 && ((double *)data)[columns - 1] > 0);

@@ -10,7 +10,7 @@
 /* The original structures. */
 typedef struct {
     size_t size;
-    int start, most, unit, crowded, control, messages;
+    int start, max_ranks, unit, crowded, control, messages;
     double start_limit;
     const char *name, *log, *plan;
 } first_options_t;

@@ -183,7 +183,7 @@ change(int count, char **words, int *turn)
     long long epoch = 0;
 
     REQUIRE_OK(QUO_world_begin(w));
-    REQUIRE_OK(QUO_window_tell(w, turn, sizeof(*turn)));
+    REQUIRE_OK(QUO_window_broadcast(w, turn, sizeof(*turn)));
     REQUIRE_OK(QUO_world_status(w, &status));
     REQUIRE_OK(QUO_window_counts(w, &stay, &leave, &join));
     check_window(status, stay, leave, join);
@@ -198,7 +198,7 @@ change(int count, char **words, int *turn)
         CHECK_CODE(code, QUO_ERR_ABORTED);
         CHECK_ERROR_NAMES("it does not fit");
     } else {
-        if (join > 0) CHECK_OK(QUO_window_move(w));
+        if (join > 0) CHECK_OK(QUO_window_move_data(w));
         REQUIRE_OK(QUO_world_commit(w));
     }
     ++*turn;
@@ -235,7 +235,7 @@ main(int argc, char **argv)
 
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &check_rank);
-    options.most = atoi(argv[1]);
+    options.max_ranks = atoi(argv[1]);
     options.start = atoi(argv[2]);
     options.crowded = 1;
     options.start_limit = 20;

@@ -5,7 +5,7 @@ use anyhow::{Context, bail};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Prints the link line for static programs.
+/// Print the link line for static programs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "mpicc -static app.o $(memprof flags) -o app")]
 pub struct Options {

@@ -7,7 +7,7 @@ use memprof_trace::generate::{JobShape, job};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Makes up the traces of a job.
+/// Generate the traces of a synthetic job.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Folder for the traces

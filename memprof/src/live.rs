@@ -13,16 +13,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Shows the memory of a running job, again and again until all ranks have ended.
+/// Show the memory of a running job until all its ranks have ended.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Also shows what ranks held that were killed. Ctrl-C ends the display, not the job."
+    after_help = "Also shows the last memory of killed ranks. Ctrl-C ends the display, not the job."
 )]
 pub struct Options {
     /// The folder of the job
     #[arg(value_name = "DIR", required_unless_present = "pid")]
     pub folder: Option<PathBuf>,
-    /// A process of this machine instead, which need not have been started by memprof run
+    /// A process of this machine instead; it need not have been started by memprof run
     #[arg(long, value_name = "PID", conflicts_with_all = ["folder", "job", "timeout", "ranks"])]
     pub pid: Option<u32>,
     /// Only one job, where a script started several; 1 is the first
@@ -37,10 +37,10 @@ pub struct Options {
     /// Give up if there is no rank after this many seconds, as while a job is in a queue
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = waiting)]
     pub timeout: f64,
-    /// Show this many ranks, those with the most memory
+    /// Number of ranks to show, largest first
     #[arg(long, value_name = "COUNT", default_value_t = 16)]
     pub ranks: usize,
-    /// A line of JSON for each look, of all ranks
+    /// Print one line of JSON with all ranks for each refresh
     #[arg(long, conflicts_with = "ranks")]
     pub json: bool,
 }

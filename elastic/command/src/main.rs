@@ -4,10 +4,7 @@
 mod arguments;
 mod manage;
 mod output;
-mod progress;
-mod reproduce;
 mod run;
-mod sharing;
 mod simulate;
 mod top;
 

@@ -11,7 +11,7 @@ pub use compare::{
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Compares the peaks of two jobs.
+/// Compare the peaks of two jobs.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "With --fail-above the exit status is 1 where memory grew by more than that, and where traces are missing."
@@ -26,19 +26,19 @@ pub struct Options {
     /// Fail if a component, the largest rank or the largest node grew by more than this
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub fail_above: Option<f64>,
-    /// Leave changes of fewer bytes out, and never fail for them; K, M and G are understood
+    /// Ignore changes of fewer bytes; suffixes K, M and G
     #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = bytes)]
     pub least: u64,
-    /// Take changes of fewer resident bytes of a component for noise, and of four times as many of a whole rank
+    /// Treat smaller changes of the resident bytes of a component as noise, and four times as large ones of a whole rank
     #[arg(long, value_name = "BYTES", default_value = "256K", value_parser = bytes)]
     pub noise: u64,
-    /// Of both folders only this job, where scripts started several; 1 is the first
+    /// Only this job of both folders, where scripts started several; 1 is the first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub job: Option<u32>,
-    /// Leave nothing out of the table
+    /// Show all rows of the table
     #[arg(short, long, conflicts_with = "json")]
     pub all: bool,
-    /// Everything as JSON on standard output
+    /// Print everything as JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -17,7 +17,7 @@ pub use figures::{Efficiency, Share, efficiency};
 pub use gather::{RankTime, Region, Times};
 pub use loops::{CallPlace, Loop, Loops, Spread};
 
-/// Shows the time of a job inside and outside of MPI.
+/// Show the time of a job inside and outside of MPI.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Recorded by `memprof run --mpi-time`. Efficiencies are those of POP: parallel = balance × communication."
@@ -26,19 +26,19 @@ pub struct Options {
     /// The folder `memprof run` made
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// Each rank of each region
+    /// Show each rank of each region
     #[arg(long)]
     pub ranks: bool,
-    /// Loops of the program, with the places that call MPI; recorded by `memprof run --loops`
+    /// Show the loops of the program, with the places that call MPI; recorded by `memprof run --loops`
     #[arg(long)]
     pub loops: bool,
     /// Only the region of this name
     #[arg(long, value_name = "NAME")]
     pub region: Option<String>,
-    /// Everything as JSON, on standard output where no file is named
+    /// Print everything as JSON, into FILE if it is given
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
-    /// Write a page that needs nothing else
+    /// Write a self-contained page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }

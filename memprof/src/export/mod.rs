@@ -21,7 +21,7 @@ use std::io::{BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Writes the recorded data in a form that other programs read.
+/// Write the recorded data in a format that other programs read.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Perfetto: open the file at https://ui.perfetto.dev. Massif: ms_print FILE. \

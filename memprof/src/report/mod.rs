@@ -20,26 +20,26 @@ use clap::builder::{PathBufValueParser, TypedValueParser};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Shows the memory of a job.
+/// Show the memory of a job.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Without options: one table of the whole job.")]
 pub struct Options {
     /// The folder `memprof run` made
     #[arg(value_name = "DIR", required_unless_present = "json")]
     pub folder: Option<PathBuf>,
-    /// Of one job, where a script started several; 1 is the first
+    /// Only one job, where a script started several; 1 is the first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub job: Option<u32>,
-    /// Of one rank
+    /// Only this rank
     #[arg(long, value_name = "N", conflicts_with_all = ["node", "phase"])]
     pub rank: Option<u32>,
-    /// Of one process, by its number
+    /// Only this process
     #[arg(long, value_name = "PID", conflicts_with_all = ["rank", "node", "phase"])]
     pub pid: Option<u32>,
-    /// Of one node
+    /// Only this node
     #[arg(long, value_name = "HOST", conflicts_with = "phase")]
     pub node: Option<String>,
-    /// Of one phase
+    /// Only this phase
     #[arg(long, value_name = "NAME")]
     pub phase: Option<String>,
     /// Places where memory was allocated: the largest sampled call stacks
@@ -49,16 +49,16 @@ pub struct Options {
         conflicts_with_all = ["pid", "node", "phase"]
     )]
     pub sites: Option<u32>,
-    /// Leave nothing out of the table
+    /// Show all rows of the table
     #[arg(short, long, conflicts_with_all = ["sites", "phase", "html", "svg"])]
     pub all: bool,
-    /// Everything as JSON, on standard output where no file is named
+    /// Print everything as JSON, into FILE if it is given
     #[arg(
         long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-",
         conflicts_with_all = ["sites", "all"]
     )]
     pub json: Option<PathBuf>,
-    /// Write a page of the whole job that needs nothing else
+    /// Write a self-contained page of the whole job
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rank", "pid", "node", "phase"])]
     pub html: Option<PathBuf>,
     /// Draw the timeline into a picture for browsers

@@ -20,7 +20,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 
-/// Runs a command and records its ranks; of a program without MPI, itself and its children.
+/// Run a command and record its ranks; without MPI, the program and its children.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The exit status is that of the command; 127 if it is not there, 126 if it cannot be \

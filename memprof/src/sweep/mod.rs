@@ -15,10 +15,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Fits bytes per rank against the number of ranks.
+/// Fit bytes per rank against the number of ranks.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-An interrupted sweep goes on where it was when the same command is given again.
+An interrupted sweep resumes if the same command is given again.
 With --from, folders of jobs that are there are used and nothing is run.")]
 pub struct Options {
     /// Numbers of ranks
@@ -26,10 +26,10 @@ pub struct Options {
           value_parser = clap::value_parser!(u32).range(1..))]
     pub ranks: Vec<u32>,
     // Clap makes a new line of `{n}` in a description, but not in a default.
-    /// What starts the ranks: n in braces becomes their number, without it `-n N` is put behind
+    /// Launcher; n in braces becomes the number of ranks, without it `-n N` is appended
     #[arg(long, value_name = "TEXT", default_value = "mpirun -n {n}")]
     pub mpirun: String,
-    /// Run each number of ranks so often
+    /// Number of runs for each number of ranks
     #[arg(long, value_name = "TIMES", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repeat: u32,
     /// Folder for the jobs and the results
@@ -44,7 +44,7 @@ pub struct Options {
     /// Print the laws' predictions for these numbers of ranks
     #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     pub at: Vec<u32>,
-    /// Leave nothing out of the table
+    /// Show all rows of the table
     #[arg(short, long)]
     pub all: bool,
     /// Everything as JSON on standard output instead of the table

@@ -25,7 +25,7 @@ use recording::Recording;
 #[derive(Debug, Args)]
 #[command(
     after_help = "The policies are those of `quo-elastic simulate`; docs/scheduling.md has the queue file.\n\
-    A manager that is killed harms no job: --resume goes on with the queue.",
+    A manager that is killed harms no job: --resume continues its queue.",
     group(ArgGroup::new("jobs").required(true).args(["slurm", "pool"]))
 )]
 pub struct Manage {

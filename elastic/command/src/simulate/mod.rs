@@ -1,19 +1,21 @@
 //! `quo-elastic simulate`: tries schedulers on a workload.
 
+mod progress;
+mod reproduce;
+mod sharing;
+mod source;
+
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::fs;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
-use elastic_lab::input::{Log, LogSettings, Skipped, WrongLines, described, sacct, swf};
-use elastic_lab::record;
 use elastic_lab::report::{Comparison, Coverage, Summary, chart, csv, html, text};
 use elastic_lab::simulate::{Ending, Outcome, Overrun, Settings, Sharing, Simulation};
 use elastic_lab::workload::Workload;
-use elastic_lab::workload::generate::{Synthetic, synthetic};
 use elastic_lab::workload::share::{Chosen, Elastic};
 use elastic_policy::job::Class;
 use elastic_policy::points::Measure;
@@ -22,9 +24,9 @@ use elastic_policy::state::Cluster;
 use elastic_policy::time::Span;
 use quo_files::Output;
 
-use crate::progress::Watcher;
-use crate::sharing::{self, Named};
-use crate::{complain, say, say_json};
+use crate::{say, say_json};
+use progress::Watcher;
+use source::Source;
 
 /// The period of ticks if the user gives none and a job's MPI ratio has to be measured.
 const TICK: u64 = 60;
@@ -52,7 +54,7 @@ pub struct Simulate {
         num_args = 0..=1,
         default_missing_value = "all",
         value_delimiter = ',',
-        value_parser = crate::reproduce::table_name,
+        value_parser = reproduce::table_name,
         conflicts_with_all = ["file", "synthetic", "policy", "nodes"]
     )]
     reproduce: Option<Vec<String>>,
@@ -69,7 +71,7 @@ pub struct Simulate {
     #[arg(long, value_name = "CORES", value_parser = clap::value_parser!(u32).range(1..))]
     cores_per_node: Option<u32>,
     /// Memory of a node, such as 192G: jobs that share nodes share it, too
-    #[arg(long, value_name = "SIZE", requires = "cores_per_node", value_parser = crate::sharing::memory)]
+    #[arg(long, value_name = "SIZE", requires = "cores_per_node", value_parser = sharing::memory)]
     memory_per_node: Option<u32>,
     /// One scheduler, or two to compare
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "easy", hide_possible_values = true, value_parser = policy_names())]
@@ -219,7 +221,7 @@ fn factor(text: &str) -> Result<f64, String> {
 /// Runs all simulations and writes the requested outputs.
 pub fn run(arguments: &Simulate, json: bool) -> Result<u8> {
     if let Some(tables) = &arguments.reproduce {
-        return crate::reproduce::run(tables, arguments.seeds, json);
+        return reproduce::run(tables, arguments.seeds, json);
     }
     if arguments.policy.len() > 2 {
         bail!("--policy: {} schedulers; name one, or two to compare", arguments.policy.len());
@@ -313,157 +315,6 @@ fn show_record(
         say(&text::summary(&summary))?;
     }
     Ok(0)
-}
-
-/// The source of workloads: read once, varied by each seed.
-enum Source {
-    Synthetic {
-        jobs: u32,
-        nodes: u32,
-        load: f64,
-    },
-    Log(Box<Log>, Format),
-    Description(PathBuf, String),
-    /// The record of a real system.
-    Record(Box<(Workload, Outcome)>),
-}
-
-impl Source {
-    fn open(arguments: &Simulate) -> Result<Source> {
-        let Some(path) = &arguments.file else {
-            let (jobs, nodes) = (arguments.synthetic, arguments.nodes);
-            return Ok(Source::Synthetic {
-                jobs: jobs.unwrap_or_default(),
-                nodes: nodes.unwrap_or_default(),
-                load: arguments.load,
-            });
-        };
-        let doing = || format!("reading {}", path.display());
-        let file = File::open(path).with_context(doing)?;
-        let mut file = BufReader::with_capacity(1 << 16, file);
-        let format = match arguments.format {
-            Some(format) => format,
-            None => found_format(path, file.fill_buf().with_context(doing)?),
-        };
-        let wrong_lines = if arguments.strict { WrongLines::Fail } else { WrongLines::Skip };
-        let (cores_per_node, each_run) =
-            (arguments.cores_per_node.unwrap_or(1), arguments.each_run);
-        let settings = LogSettings { cores_per_node, wrong_lines, each_run };
-        let log = match format {
-            Format::Toml => {
-                let text = std::io::read_to_string(file).with_context(doing)?;
-                return Ok(Source::Description(path.clone(), text));
-            }
-            Format::Record => {
-                let text = std::io::read_to_string(file).with_context(doing)?;
-                return Ok(Source::Record(Box::new(record::read(&text).with_context(doing)?)));
-            }
-            Format::Swf => swf::read(file, settings).with_context(doing)?,
-            Format::Sacct => sacct::read(file, settings).with_context(doing)?,
-        };
-        warn(path, &log.skipped, each_run);
-        if log.workload.jobs.is_empty() {
-            bail!("{}: no line of it is a job that ran", path.display());
-        }
-        Ok(Source::Log(Box::new(log), format))
-    }
-
-    fn workload(&self, arguments: &Simulate, seed: u64) -> Result<Workload> {
-        let workload = match self {
-            Source::Synthetic { jobs, nodes, load } => {
-                synthetic(Synthetic { jobs: *jobs, nodes: *nodes, load: *load, seed })
-            }
-            Source::Log(log, _) => log.workload.clone(),
-            Source::Record(found) => found.0.clone(),
-            Source::Description(path, text) => described::read(text, seed)
-                .with_context(|| format!("reading {}", path.display()))?,
-        };
-        if seed == arguments.seed
-            && let Some(path) = &arguments.write_swf
-        {
-            write(path, |into| swf::write(&workload, into))?;
-        }
-        Ok(workload)
-    }
-
-    /// Returns the sharing of nodes among jobs, and prints notes about it once.
-    fn sharing(
-        &self,
-        arguments: &Simulate,
-        cluster: Cluster,
-        seed: u64,
-    ) -> Result<Option<Sharing>> {
-        let named = Named { cores: arguments.cores_per_node, memory: arguments.memory_per_node };
-        let Source::Log(log, format) = self else {
-            if named.memory.is_some() {
-                bail!("--memory-per-node: only the jobs of a log share nodes");
-            }
-            return Ok(None);
-        };
-        let is_sacct = *format == Format::Sacct;
-        if seed == arguments.seed {
-            let path = arguments.file.as_deref().unwrap_or(Path::new(""));
-            sharing::notes(log, named, is_sacct, cluster).into_iter().for_each(|note| {
-                complain(&format!("{}: {note}", path.display()));
-            });
-        }
-        Ok(sharing::of(log, named, is_sacct))
-    }
-
-    fn log(&self) -> Option<&Log> {
-        match self {
-            Source::Log(log, _) => Some(log),
-            Source::Synthetic { .. } | Source::Description(..) | Source::Record(_) => None,
-        }
-    }
-}
-
-fn found_format(path: &Path, begin: &[u8]) -> Format {
-    let begin = String::from_utf8_lossy(&begin[..begin.len().min(4096)]);
-    let first = begin.lines().next().unwrap_or_default();
-    match path.extension().and_then(|extension| extension.to_str()) {
-        Some("toml") => Format::Toml,
-        Some("swf") => Format::Swf,
-        _ if first.starts_with(record::BEGIN) => Format::Record,
-        _ if first.split('|').any(|name| name.eq_ignore_ascii_case("JobID")) => Format::Sacct,
-        _ => Format::Swf,
-    }
-}
-
-fn warn(path: &Path, skipped: &Skipped, is_each_run: bool) {
-    let path = path.display();
-    for problem in &skipped.problems {
-        complain(&format!("{path}:{}: {}: skipped", problem.line, problem.cause));
-    }
-    let others = skipped.wrong - skipped.problems.len() as u64;
-    if others > 0 {
-        complain(&format!("{path}: {others} more wrong lines: skipped"));
-    }
-    let Skipped { never_ran, not_ended, requeued, heterogeneous, repeated, longer, .. } = *skipped;
-    let runs = if is_each_run { "each run is a job" } else { "the last run counts" };
-    for (count, of_one, of_many, rest) in [
-        (never_ran, "job", "jobs", "never ran: left out"),
-        (
-            not_ended,
-            "job has",
-            "jobs have",
-            "not ended: taken as ending with the log, or at its walltime",
-        ),
-        (requeued, "job", "jobs", &format!("ran more than once: {runs}")),
-        (heterogeneous, "job has", "jobs have", "several parts, which start together"),
-        (repeated, "job", "jobs", "with the number of another one before: NUMBER#2 and on"),
-        (longer, "line has", "lines have", "more than 18 fields: the further ones are not read"),
-    ] {
-        if count > 0 {
-            let words = if count == 1 { of_one } else { of_many };
-            complain(&format!("{path}: {count} {words} {rest}"));
-        }
-    }
-    if skipped.mixed_zones {
-        complain(&format!(
-            "{path}: some times have a zone and some have none: these are taken as UTC"
-        ));
-    }
 }
 
 fn cluster(arguments: &Simulate, workload: &Workload) -> Result<Cluster> {

@@ -63,7 +63,6 @@ fn held<'a>(rank: &'a Value, component: &str) -> Result<(u64, &'a Value)> {
     Ok((found["resident_peak"].as_u64().context("no peak")?, &found["group"]))
 }
 
-#[test]
 fn memory_lent_by_mpi_peaks_as_the_users() -> Result<()> {
     let folder = tempfile::tempdir()?;
     run(folder.path(), "lent", 40)?;
@@ -81,7 +80,6 @@ fn memory_lent_by_mpi_peaks_as_the_users() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn stacks_of_ending_threads_are_seen_before_they_go() -> Result<()> {
     let folder = tempfile::tempdir()?;
     run(folder.path(), "stacks", 25)?;
@@ -94,7 +92,6 @@ fn stacks_of_ending_threads_are_seen_before_they_go() -> Result<()> {
 
 /// The next `free` requests the sample: the block has left the ledger, but its pages are still
 /// there.
-#[test]
 fn block_is_its_owners_while_it_is_freed() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let asking = folder.path().join("asking_free.so");
@@ -115,7 +112,6 @@ fn block_is_its_owners_while_it_is_freed() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn memory_no_sample_saw_is_named_in_all_reports() -> Result<()> {
     let folder = tempfile::tempdir()?;
     run(folder.path(), "paused", 64)?;
@@ -156,7 +152,6 @@ fn plain(folder: &Path, name: &str) -> Result<PathBuf> {
     Ok(program)
 }
 
-#[test]
 fn slack_at_the_peak_has_who_left_it() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let job = job_of(folder.path(), &plain(folder.path(), "left")?, &[])?;
@@ -191,7 +186,6 @@ fn peaks_of(folder: &Path, program: &Path, arguments: &[&str]) -> Result<Vec<(u6
     peaks.collect()
 }
 
-#[test]
 fn memory_before_exec_exit_and_a_shorter_break_is_seen() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = plain(folder.path(), "ends")?;
@@ -205,7 +199,6 @@ fn memory_before_exec_exit_and_a_shorter_break_is_seen() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn brief_run_of_python_is_seen_but_for_a_tenth() -> Result<()> {
     let folder = tempfile::tempdir()?;
     for work in
@@ -216,4 +209,14 @@ fn brief_run_of_python_is_seen_but_for_a_tenth() -> Result<()> {
         ensure!(!peaks.is_empty() && !missed, "{work}: less than nine tenths were seen: {peaks:?}");
     }
     Ok(())
+}
+
+quo_tests::suite! {
+    memory_lent_by_mpi_peaks_as_the_users
+    stacks_of_ending_threads_are_seen_before_they_go
+    block_is_its_owners_while_it_is_freed
+    memory_no_sample_saw_is_named_in_all_reports
+    slack_at_the_peak_has_who_left_it
+    memory_before_exec_exit_and_a_shorter_break_is_seen
+    brief_run_of_python_is_seen_but_for_a_tenth
 }

@@ -30,7 +30,6 @@ fn compiled(source: &str, folder: &Path) -> Result<PathBuf> {
 
 /// All ranks hold the window at once: the node has the sum of the ranks, with the window counted
 /// once.
-#[test]
 fn window_that_ranks_come_to_by_turns_counts_once() -> Result<()> {
     const RANKS: usize = 3;
     const WINDOW: u64 = 64 * MEBI;
@@ -88,7 +87,6 @@ fn agrees(traces: &Path, folder: &Path, least: u64) -> Result<()> {
 }
 
 /// Memory that a fork has left to children counts once among them, though each has it resident.
-#[test]
 fn pages_that_forks_have_left_count_by_shares() -> Result<()> {
     const PARENT: u64 = 80 * MEBI;
     const CHILDREN: u64 = 6;
@@ -127,4 +125,9 @@ fn pages_that_forks_have_left_count_by_shares() -> Result<()> {
         fs::remove_dir_all(&traces)?;
     }
     Ok(())
+}
+
+quo_tests::suite! {
+    window_that_ranks_come_to_by_turns_counts_once
+    pages_that_forks_have_left_count_by_shares
 }

@@ -88,7 +88,6 @@ fn states(report: &serde_json::Value) -> Vec<String> {
     ranks.map(|rank| rank["state"].as_str().unwrap_or("?").to_owned()).collect()
 }
 
-#[test]
 fn child_that_calls_mpi_is_the_rank_not_its_parent() -> Result<()> {
     let (_folder, books) = run("child")?;
     let one = only(&books)?;
@@ -97,7 +96,6 @@ fn child_that_calls_mpi_is_the_rank_not_its_parent() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn a_rank_that_becomes_a_daemon_is_one_rank() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = family(folder.path())?;
@@ -112,19 +110,16 @@ fn a_rank_that_becomes_a_daemon_is_one_rank() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn programs_that_a_rank_starts_in_any_way_leave_nothing() -> Result<()> {
     let (_folder, books) = run("vfork")?;
     expect_rank(only(&books)?)
 }
 
-#[test]
 fn unreported_child_leaves_the_rank_alone() -> Result<()> {
     let (_folder, books) = run("clone")?;
     expect_rank(only(&books)?)
 }
 
-#[test]
 fn rank_that_becomes_another_has_a_trace_of_each() -> Result<()> {
     let (folder, books) = run("exec")?;
     ensure!(books.len() == 2, "{} traces", books.len());
@@ -141,7 +136,6 @@ fn rank_that_becomes_another_has_a_trace_of_each() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn what_a_rank_was_before_leaves_nothing() -> Result<()> {
     let (_folder, books) = run("wrapper")?;
     let one = only(&books)?;
@@ -149,7 +143,6 @@ fn what_a_rank_was_before_leaves_nothing() -> Result<()> {
     expect_rank(one)
 }
 
-#[test]
 fn shells_between_launcher_and_rank_leave_nothing_however_they_end() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = family(folder.path())?;
@@ -165,7 +158,6 @@ fn shells_between_launcher_and_rank_leave_nothing_however_they_end() -> Result<(
     Ok(())
 }
 
-#[test]
 fn all_processes_count_where_all_are_wanted() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = family(folder.path())?;
@@ -181,7 +173,6 @@ fn all_processes_count_where_all_are_wanted() -> Result<()> {
 }
 
 /// As a user without MPI does: no launcher, no option, no `--`.
-#[test]
 fn program_without_mpi_is_recorded_with_its_children() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let place = folder.path();
@@ -225,7 +216,6 @@ fn program_without_mpi_is_recorded_with_its_children() -> Result<()> {
     Ok(())
 }
 
-#[test]
 fn program_that_is_killed_at_once_is_recorded() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let run = ["run", "-o", "traces", "--", "sh", "-c", "kill -9 $$"];
@@ -236,7 +226,6 @@ fn program_that_is_killed_at_once_is_recorded() -> Result<()> {
 }
 
 /// A script sets the variables of a launcher for one of its programs.
-#[test]
 fn script_around_ranks_is_no_process_of_their_report() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let place = folder.path();
@@ -249,4 +238,18 @@ fn script_around_ranks_is_no_process_of_their_report() -> Result<()> {
     let note = "note: 4 traces of programs beside the ranks that never called MPI, not counted";
     ensure!(text.contains(note), "{text}");
     Ok(())
+}
+
+quo_tests::suite! {
+    child_that_calls_mpi_is_the_rank_not_its_parent
+    a_rank_that_becomes_a_daemon_is_one_rank
+    programs_that_a_rank_starts_in_any_way_leave_nothing
+    unreported_child_leaves_the_rank_alone
+    rank_that_becomes_another_has_a_trace_of_each
+    what_a_rank_was_before_leaves_nothing
+    shells_between_launcher_and_rank_leave_nothing_however_they_end
+    all_processes_count_where_all_are_wanted
+    program_without_mpi_is_recorded_with_its_children
+    program_that_is_killed_at_once_is_recorded
+    script_around_ranks_is_no_process_of_their_report
 }

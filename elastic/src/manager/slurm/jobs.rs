@@ -294,7 +294,7 @@ impl Jobs {
             }
             let reason = match self.facts(number) {
                 Ok(Some(facts)) if facts.state == JobState::Runs => return Ok(facts),
-                Ok(Some(facts)) if facts.state == JobState::Waits => facts.reason,
+                Ok(Some(facts)) if facts.state.is_waiting() => facts.reason,
                 Ok(_) => return Err(refused(format!("job {number} ended before it had nodes"))),
                 // The next query may be answered.
                 Err(trouble) => trouble,

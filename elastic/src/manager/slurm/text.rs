@@ -6,39 +6,52 @@ use super::host_list::{expand, is_name, shortened};
 /// [`TIME_FORMAT`](super::command::TIME_FORMAT).
 pub(super) const JOB_FORMAT: &str = "%A|%T|%N|%B|%P|%e|%l|%a|%q|%r";
 
-/// State of a job, from Slurm's word for it.
+/// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum JobState {
-    /// The job has no nodes yet.
+    /// Waits for nodes.
     Waits,
-    /// The job has its nodes.
+    /// Waits for nodes that Slurm says are down, drained or planned for another job.
+    WaitsOrHeld,
+    /// Waits for something else, such as another job or a time.
+    Held,
+    /// Has nodes.
     Runs,
-    /// The job releases its nodes.
+    /// Releases its nodes; only nodes that Slurm has not got back yet are listed.
     Ends,
-    /// The job has lost its nodes, and may get others for a new start.
-    Requeued,
-    /// The job has ended.
+    /// Has ended.
     Ended,
 }
 
 impl JobState {
-    /// Reads the state as `squeue` writes it; `None` for a word of another Slurm.
+    /// Returns the state that `squeue` writes as this word, of a waiting job by the reason; `None`
+    /// for a word of another Slurm.
     #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
+    pub fn of(word: &str, reason: &str) -> Option<Self> {
         Some(match word {
-            "PENDING" | "CONFIGURING" | "EXPEDITING" => Self::Waits,
+            "PENDING" | "CONFIGURING" | "EXPEDITING" => match reason {
+                "Resources" | "Priority" | "None" => Self::Waits,
+                reason if reason.starts_with("Nodes required for job are DOWN") => {
+                    Self::WaitsOrHeld
+                }
+                _ => Self::Held,
+            },
+            "COMPLETING" => Self::Ends,
             "RUNNING" | "SUSPENDED" | "STOPPED" | "SIGNALING" | "RESIZING" | "STAGE_OUT" => {
                 Self::Runs
             }
-            "COMPLETING" => Self::Ends,
             "REQUEUED" | "REQUEUE_FED" | "REQUEUE_HOLD" | "SPECIAL_EXIT" | "RESV_DEL_HOLD" => {
-                Self::Requeued
+                Self::Held
             }
             "BOOT_FAIL" | "CANCELLED" | "COMPLETED" | "DEADLINE" | "FAILED" | "NODE_FAIL"
             | "OUT_OF_MEMORY" | "PREEMPTED" | "REVOKED" | "TIMEOUT" => Self::Ended,
             _ => return None,
         })
+    }
+
+    /// Returns true if the job waits, for whatever it is.
+    pub(super) fn is_waiting(self) -> bool {
+        matches!(self, Self::Waits | Self::WaitsOrHeld | Self::Held)
     }
 }
 
@@ -84,7 +97,7 @@ pub(super) fn job(answer: &str, number: u32) -> Result<Option<JobFacts>, String>
         // For an unknown state of a later Slurm: a job that has nodes runs.
         let by_nodes = if nodes.is_empty() { JobState::Waits } else { JobState::Runs };
         return Ok(Some(JobFacts {
-            state: JobState::of(state).unwrap_or(by_nodes),
+            state: JobState::of(state, reason).unwrap_or(by_nodes),
             nodes,
             batch: said(batch).filter(|name| is_name(name)),
             partition: said(partition),
@@ -177,7 +190,7 @@ mod tests {
     fn a_waiting_job_has_neither_and_a_reason() {
         let line = "2|PENDING||n/a|all|N/A|UNLIMITED|(null)|(null)|Nodes required are DOWN";
         let facts = job(line, 2).unwrap().unwrap();
-        assert_eq!((facts.state, facts.end, facts.nodes.len()), (JobState::Waits, None, 0));
+        assert_eq!((facts.state, facts.end, facts.nodes.len()), (JobState::Held, None, 0));
         assert_eq!(facts.reason, "Nodes required are DOWN");
     }
 

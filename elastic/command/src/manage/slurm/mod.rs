@@ -28,7 +28,7 @@ use super::recording::Recording;
 use super::{Manage, decision_line, now, span};
 use crate::output::{complain, say, say_json};
 use plan::{Flight, Pictured, View, adopted, picture, request, runs, sightings};
-use text::{Mark, NODE_FORMAT, Phase, SlurmJob, SlurmNode};
+use text::{JobState, Mark, NODE_FORMAT, SlurmJob, SlurmNode};
 
 const EVERY: Duration = Duration::from_secs(10);
 /// Time limit of a Slurm command.
@@ -103,13 +103,14 @@ impl Manager {
         // Before the query to Slurm, so that Slurm knows all nodes added before an answer.
         self.take(&mut statuses, here()?);
         let (mut jobs, nodes) = self.look()?;
-        let ended: Vec<SlurmJob> = jobs.extract_if(.., |job| job.phase == Phase::Ended).collect();
+        let ended: Vec<SlurmJob> =
+            jobs.extract_if(.., |job| job.state == JobState::Ended).collect();
         // Jobs on other nodes may take seconds to answer.
         let seen = now();
         self.ask_there(&mut statuses, &jobs);
         let user = self.user;
         let is_ours = |number: &u32| {
-            let is_it = |job: &&SlurmJob| job.number == *number && job.phase == Phase::Runs;
+            let is_it = |job: &&SlurmJob| job.number == *number && job.state == JobState::Runs;
             jobs.iter().find(is_it).is_some_and(|job| job.user == user)
         };
         statuses.retain(|number, _| is_ours(number));
@@ -206,7 +207,7 @@ impl Manager {
     /// Queries the jobs on other nodes that their user has marked as elastic.
     fn ask_there(&mut self, statuses: &mut Elastic, jobs: &[SlurmJob]) {
         for job in jobs {
-            let is_asked = job.is_named && job.user == self.user && job.phase == Phase::Runs;
+            let is_asked = job.is_named && job.user == self.user && job.state == JobState::Runs;
             let Some(node) = job.batch.as_ref().filter(|_| is_asked) else { continue };
             if statuses.contains_key(&job.number) {
                 continue;

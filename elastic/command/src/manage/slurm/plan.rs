@@ -17,7 +17,7 @@ use elastic_policy::time::{Span, Time};
 use super::super::measured;
 use super::super::memory::{Footprints, narrow};
 use super::super::orders::{Change, Open, Orders, is_busy};
-use super::text::{Phase, SlurmJob, SlurmNode, Use};
+use super::text::{JobState, SlurmJob, SlurmNode, Use};
 
 /// The run time of a job without a limit: a year, as in Slurm.
 const UNLIMITED: Span = Span(31_536_000_000);
@@ -59,10 +59,10 @@ pub struct View<'a> {
 impl View<'_> {
     /// Returns true if the job waits for nodes that it can get.
     fn waits(&self, job: &SlurmJob) -> bool {
-        match job.phase {
-            Phase::Waits => true,
+        match job.state {
+            JobState::Waits => true,
             // Slurm also gives this reason if no node is down and an earlier job is to get them.
-            Phase::WaitsOrHeld => {
+            JobState::WaitsOrHeld => {
                 let in_service = self.nodes.iter().filter(|node| node.used != Use::Out).count();
                 job.count as usize <= in_service
             }
@@ -87,7 +87,7 @@ pub struct Pictured {
 /// Makes a snapshot of a cluster.
 pub fn picture(view: &View<'_>, orders: &Orders, now: Time) -> Pictured {
     let is_held = |node: &SlurmNode| {
-        let has = |job: &SlurmJob| job.phase == Phase::Runs && job.nodes.contains(&node.name);
+        let has = |job: &SlurmJob| job.state == JobState::Runs && job.nodes.contains(&node.name);
         view.jobs.iter().any(has)
     };
     let usable = |node: &&SlurmNode| matches!(node.used, Use::Idle | Use::Busy) || is_held(node);
@@ -97,7 +97,7 @@ pub fn picture(view: &View<'_>, orders: &Orders, now: Time) -> Pictured {
     let mut busy = NodeList::default();
     // Elastic jobs first: a node that several jobs share counts once.
     let is_elastic = |job: &&SlurmJob| view.statuses.contains_key(&job.number);
-    let running = |job: &&SlurmJob| job.phase == Phase::Runs && job.holds_for.is_none();
+    let running = |job: &&SlurmJob| job.state == JobState::Runs && job.holds_for.is_none();
     let elastic = view.jobs.iter().filter(running).filter(is_elastic);
     for job in elastic {
         let Some(status) = view.statuses.get(&job.number) else { continue };
@@ -126,7 +126,7 @@ pub fn picture(view: &View<'_>, orders: &Orders, now: Time) -> Pictured {
     let others: Vec<&SlurmJob> = view
         .jobs
         .iter()
-        .filter(|job| job.phase == Phase::Runs && !known(job.number))
+        .filter(|job| job.state == JobState::Runs && !known(job.number))
         .filter(|job| job.holds_for.is_none_or(|main| !known(main)))
         .collect();
     let mut rigid = Vec::new();
@@ -255,7 +255,7 @@ fn rooms(
 /// had no nodes.
 pub fn runs<'a>(jobs: impl Iterator<Item = &'a SlurmJob>, now: Time) -> Vec<Run> {
     let is_over = |job: &&SlurmJob| {
-        matches!(job.phase, Phase::Ends | Phase::Ended)
+        matches!(job.state, JobState::Ends | JobState::Ended)
             && job.holds_for.is_none()
             && !job.nodes.is_empty()
     };
@@ -270,18 +270,19 @@ pub fn runs<'a>(jobs: impl Iterator<Item = &'a SlurmJob>, now: Time) -> Vec<Run>
 /// Lists the jobs that wait for nodes and the running jobs, each with its nodes and those that
 /// other jobs hold for it.
 pub fn sightings(view: &View<'_>, now: Time) -> Vec<Sighting> {
-    let is_seen =
-        |job: &&SlurmJob| job.holds_for.is_none() && (job.phase == Phase::Runs || view.waits(job));
+    let is_seen = |job: &&SlurmJob| {
+        job.holds_for.is_none() && (job.state == JobState::Runs || view.waits(job))
+    };
     let seen = |job: &SlurmJob| {
         let status = view.statuses.get(&job.number);
         let mut nodes = job.nodes.clone();
         let holders = view
             .jobs
             .iter()
-            .filter(|other| other.holds_for == Some(job.number) && other.phase == Phase::Runs);
+            .filter(|other| other.holds_for == Some(job.number) && other.state == JobState::Runs);
         holders.for_each(|holder| nodes.extend(holder.nodes.iter().cloned()));
-        let stage = match job.phase {
-            Phase::Runs => record::Stage::Runs(job.start.unwrap_or(now)),
+        let stage = match job.state {
+            JobState::Runs => record::Stage::Runs(job.start.unwrap_or(now)),
             _ => record::Stage::Waits,
         };
         Sighting {
@@ -357,7 +358,7 @@ impl Claims<'_> {
     fn elastic(&mut self, job: &SlurmJob, status: &WorldStatus, view: &View<'_>) -> Vec<u32> {
         let holds = |other: &&SlurmJob| {
             other.holds_for == Some(job.number)
-                && other.phase == Phase::Runs
+                && other.state == JobState::Runs
                 && other.user == job.user
         };
         let mut held = self.named(&job.nodes);
@@ -442,7 +443,8 @@ pub fn adopted(
     match asked.kind {
         RequestKind::Grow(_) if asked.nodes > 0 => {
             let is_of_it = |job: &&SlurmJob| {
-                job.phase == Phase::Runs && (job.number == number || job.holds_for == Some(number))
+                job.state == JobState::Runs
+                    && (job.number == number || job.holds_for == Some(number))
             };
             let held: usize = jobs.iter().filter(is_of_it).map(|job| job.nodes.len()).sum();
             // Nodes of the growth may be among them already; then one more is kept idle until it

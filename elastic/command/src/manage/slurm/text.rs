@@ -5,7 +5,8 @@ mod recorded;
 #[cfg(test)]
 mod tests;
 
-use elastic::manager::slurm::{JobState, expand_hosts};
+pub use elastic::manager::slurm::JobState;
+use elastic::manager::slurm::expand_hosts;
 use elastic_policy::time::{Span, Time};
 
 /// The queried fields of `squeue`; a name and a comment may contain any characters, and are last.
@@ -61,23 +62,6 @@ const ELASTIC_COMMENT: &str = "quo-elastic";
 /// of the request.
 const HOLDER: &str = "quo-elastic-";
 
-/// State of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Waits for nodes.
-    Waits,
-    /// Waits for nodes that Slurm says are down, drained or planned for another job.
-    WaitsOrHeld,
-    /// Waits for something else, such as another job or a time.
-    Held,
-    /// Has nodes.
-    Runs,
-    /// Releases its nodes; only nodes that Slurm has not got back yet are listed.
-    Ends,
-    /// Has ended.
-    Ended,
-}
-
 /// A job of Slurm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlurmJob {
@@ -88,7 +72,7 @@ pub struct SlurmJob {
     /// The user's number.
     pub user: u32,
     /// State of the job.
-    pub phase: Phase,
+    pub state: JobState,
     /// The number of nodes that it has, or needs.
     pub count: u32,
     /// The names of its nodes.
@@ -189,17 +173,17 @@ fn job(line: &str) -> Result<(SlurmJob, Option<String>), String> {
         "" | "(null)" => Vec::new(),
         list => expand_hosts(list)?,
     };
-    let (phase, odd) = match phase(state, reason) {
-        Some(phase) => (phase, None),
+    let (state, odd) = match JobState::of(state, reason) {
+        Some(state) => (state, None),
         None => {
-            let (phase, does) = match nodes.is_empty() {
-                true => (Phase::Held, "waits, since it has no nodes"),
-                false => (Phase::Runs, "runs, since it has nodes"),
+            let (taken, does) = match nodes.is_empty() {
+                true => (JobState::Held, "waits, since it has no nodes"),
+                false => (JobState::Runs, "runs, since it has nodes"),
             };
             let odd = format!(
                 "squeue: {state:?} is no known state; job {id} is taken for one that {does}"
             );
-            (phase, Some(odd))
+            (taken, Some(odd))
         }
     };
     let (number, count) = (whole(number, "number of a job")?, whole(count, "number of nodes")?);
@@ -210,7 +194,7 @@ fn job(line: &str) -> Result<(SlurmJob, Option<String>), String> {
         number,
         id: id.to_owned(),
         user: whole(user, "number of a user")?,
-        phase,
+        state,
         count,
         nodes,
         batch,
@@ -221,22 +205,6 @@ fn job(line: &str) -> Result<(SlurmJob, Option<String>), String> {
         is_named: names.rsplit_once('|').is_some_and(|(_, comment)| comment == ELASTIC_COMMENT),
     };
     Ok((job, odd))
-}
-
-/// Returns a job's state, for waiting jobs by the reason.
-fn phase(state: &str, reason: &str) -> Option<Phase> {
-    Some(match JobState::of(state)? {
-        JobState::Waits => match reason {
-            "Resources" | "Priority" | "None" => Phase::Waits,
-            reason if reason.starts_with("Nodes required for job are DOWN") => Phase::WaitsOrHeld,
-            _ => Phase::Held,
-        },
-        JobState::Runs => Phase::Runs,
-        JobState::Ends => Phase::Ends,
-        JobState::Requeued => Phase::Held,
-        JobState::Ended => Phase::Ended,
-        _ => return None,
-    })
 }
 
 /// Reads seconds since 1970.

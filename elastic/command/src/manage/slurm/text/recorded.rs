@@ -42,19 +42,19 @@ fn states(value: &Value) -> BTreeSet<String> {
 }
 
 /// Returns the expected state of a job from its Slurm states.
-fn expected(states: &BTreeSet<String>, reason: &str) -> Phase {
+fn expected(states: &BTreeSet<String>, reason: &str) -> JobState {
     let is = |word: &str| states.contains(word);
     if is("COMPLETING") {
-        Phase::Ends
+        JobState::Ends
     } else if is("RUNNING") || is("SUSPENDED") {
-        Phase::Runs
+        JobState::Runs
     } else if is("PENDING") {
         match reason {
-            "Resources" | "Priority" | "None" => Phase::Waits,
-            _ => Phase::Held,
+            "Resources" | "Priority" | "None" => JobState::Waits,
+            _ => JobState::Held,
         }
     } else {
-        Phase::Ended
+        JobState::Ended
     }
 }
 
@@ -76,11 +76,11 @@ fn recorded_jobs_are_those_of_slurms_json() {
                     let of = format!("{version} {name} {job:?} {fact}");
                     let reason = fact["state_reason"].as_str().unwrap();
                     // The text has a description in place of the reason, if Slurm gives one.
-                    let phase = match job.phase {
-                        Phase::WaitsOrHeld => Phase::Waits,
-                        phase => phase,
+                    let state = match job.state {
+                        JobState::WaitsOrHeld => JobState::Waits,
+                        state => state,
                     };
-                    assert_eq!(phase, expected(&states(&fact["job_state"]), reason), "{of}");
+                    assert_eq!(state, expected(&states(&fact["job_state"]), reason), "{of}");
                     let nodes = fact["nodes"].as_str().unwrap_or_default();
                     let nodes =
                         if nodes.is_empty() { Vec::new() } else { expand_hosts(nodes).unwrap() };
@@ -92,7 +92,7 @@ fn recorded_jobs_are_those_of_slurms_json() {
                     let limit = job.limit.map(|limit| limit.0 / 60_000);
                     assert_eq!(limit, number(&fact["time_limit"]), "{of}");
                     assert_eq!(job.is_named, fact["comment"] == ELASTIC_COMMENT, "{of}");
-                    if job.phase == Phase::Runs {
+                    if job.state == JobState::Runs {
                         assert_eq!(seconds(job.end), number(&fact["end_time"]), "{of}");
                         assert_eq!(job.batch.as_deref(), fact["batch_host"].as_str(), "{of}");
                     }

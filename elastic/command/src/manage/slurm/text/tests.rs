@@ -22,9 +22,9 @@ const JOBS: &str = "\
 fn recorded_jobs_are_read_with_what_they_wait_for() {
     let (jobs, wrong) = marked(JOBS);
     assert_eq!(wrong, Vec::<String>::new());
-    let phases: Vec<Phase> = jobs.iter().map(|job| job.phase).collect();
-    use Phase::{Held, Runs, Waits, WaitsOrHeld};
-    assert_eq!(phases, [Waits, Waits, Held, Held, WaitsOrHeld, Runs, Runs, Runs]);
+    let states: Vec<JobState> = jobs.iter().map(|job| job.state).collect();
+    use JobState::{Held, Runs, Waits, WaitsOrHeld};
+    assert_eq!(states, [Waits, Waits, Held, Held, WaitsOrHeld, Runs, Runs, Runs]);
     let (wide, two, odd, holder) = (&jobs[0], &jobs[5], &jobs[6], &jobs[7]);
     assert_eq!((wide.count, wide.limit), (4, Some(Span::seconds(1200))));
     assert_eq!((wide.start, wide.batch.as_deref()), (Some(Time::seconds(1_827_164_024)), None));
@@ -77,7 +77,7 @@ fn wrong_lines_are_named_and_others_are_read() {
 fn job_in_an_unknown_state_is_kept_and_named() {
     let answer = "1|1|0|DANCING|1|n1|n1|1|2|1:00|None|a|\n2|2|0|DANCING|1||n/a|1|2|1:00|None|a|\n";
     let (jobs, wrong) = marked(answer);
-    assert_eq!((jobs[0].phase, jobs[1].phase), (Phase::Runs, Phase::Held));
+    assert_eq!((jobs[0].state, jobs[1].state), (JobState::Runs, JobState::Held));
     let said = "squeue: \"DANCING\" is no known state; job 1 is taken for one that runs, since it has nodes";
     assert!(wrong.len() == 2 && wrong[0] == said, "{wrong:?}");
 }
@@ -86,7 +86,7 @@ fn job_in_an_unknown_state_is_kept_and_named() {
 #[test]
 fn expedited_job_waits_for_nodes() {
     let (jobs, wrong) = marked("21|21|0|EXPEDITING|1||n/a|N/A|N/A|5:00|Resources|exped|(null)\n");
-    assert_eq!((jobs[0].phase, wrong.len()), (Phase::Waits, 0));
+    assert_eq!((jobs[0].state, wrong.len()), (JobState::Waits, 0));
 }
 
 #[test]

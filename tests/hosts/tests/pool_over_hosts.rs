@@ -124,7 +124,8 @@ fn grows() -> Result<()> {
     pool.logged("epoch 1 size 4")?;
     pool.rigid("second")?;
     pool.logged("epoch 2 size 2")?;
-    pool.until("the second one runs", || pool.file("queue.run/second/begun").exists())?;
+    let has_begun = || pool.read("queue.run/second/status").starts_with("begun");
+    pool.until("the second one runs", has_begun)?;
     fs::write(pool.file("second-ends"), "")?;
     pool.logged("epoch 3 size 4")?;
     fs::write(pool.file("events/stop"), "")?;

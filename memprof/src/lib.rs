@@ -1,10 +1,9 @@
 //! Analysis of memory traces: from the files of a job to tables and pictures.
 //!
-//! floors: units < signals < output < terminal < model < picture < report < efficiency < export < diff < run < sweep
+//! floors: units < signals < output < terminal < model < picture < report < export < diff < run
 //!     < observe < live < generate < flags
 
 pub mod diff;
-pub mod efficiency;
 pub mod export;
 pub mod flags;
 pub mod generate;
@@ -16,6 +15,5 @@ pub mod picture;
 pub mod report;
 pub mod run;
 pub mod signals;
-pub mod sweep;
 pub mod terminal;
 pub mod units;

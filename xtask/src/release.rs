@@ -103,7 +103,7 @@ const MEMPROF_LIBRARIES: &[&str] = &["memprof-preload", "memprof-api", "memprof-
 /// and the archive for static programs. It depends on no MPI, so it is in the folder that all MPIs
 /// share.
 pub fn build_memprof() -> Result<PathBuf> {
-    let packages = [&["memprof"], MEMPROF_LIBRARIES].concat();
+    let packages = [&["memprof-command"], MEMPROF_LIBRARIES].concat();
     Ok(build_optimised(&packages)?.join("memprof"))
 }
 

@@ -135,7 +135,7 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/sampling/sampler/state.rs",
     "memprof/preload/src/sampling/sampler/world.rs",
     "memprof/src/signals.rs",
-    "memprof/tests/large_jobs.rs",
+    "memprof/command/tests/large_jobs.rs",
     "memprof/trace/src/write/memory.rs",
     "memprof/trace/tests/killed.rs",
     "quo/mpi/src/comm.rs",

@@ -4,7 +4,6 @@ mod folder;
 mod no_trace_diagnosis;
 mod program;
 
-use crate::efficiency;
 use crate::model::{Job, LoadError};
 use crate::report::{html, table};
 use crate::terminal::{Look, Progress, clean, say};
@@ -108,11 +107,15 @@ fn period(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Runs the command and returns its exit status.
+/// Runs the command and returns its exit status. `times` makes the table of times of a folder,
+/// which is printed at the end if times were recorded.
 ///
 /// # Errors
 /// If the profiler cannot be loaded into the command, the command cannot be started, or its traces cannot be read.
-pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+pub fn run(
+    options: &Options,
+    times: fn(&Path, Look) -> anyhow::Result<String>,
+) -> anyhow::Result<ExitCode> {
     let recorded = match record(options) {
         Ok(recorded) => recorded,
         Err(error) => {
@@ -125,7 +128,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         false => {
             summarize(&recorded);
             if options.takes_time() {
-                summarize_time(&recorded);
+                summarize_time(&recorded, times);
             }
         }
         // Removed if it is empty.
@@ -350,11 +353,11 @@ fn summarize(recorded: &Recorded) {
 
 /// Prints the table of times to standard error. If nothing was recorded, that has been reported
 /// already.
-fn summarize_time(recorded: &Recorded) {
+fn summarize_time(recorded: &Recorded, times: fn(&Path, Look) -> anyhow::Result<String>) {
     if !recorded.folder.path.exists() {
         return;
     }
-    match efficiency::summary(&recorded.folder.path, Look::stderr()) {
+    match times(&recorded.folder.path, Look::stderr()) {
         Ok(text) => eprint(&format!("\n{text}")),
         Err(error) => say(&format!("{error:#}")),
     }

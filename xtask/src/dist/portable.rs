@@ -60,7 +60,7 @@ fn command(debug: bool) -> Result<PathBuf> {
     let mut build = cargo(debug)?;
     // The linker for another MPI must not be used here.
     project::without_mpi_linker(&mut build)?.env("CARGO_TARGET_DIR", &folder);
-    run::shown(build.args(["--target", &target, "--package", "memprof"]), LIMIT)?;
+    run::shown(build.args(["--target", &target, "--package", "memprof-command"]), LIMIT)?;
     Ok(folder.join(target).join(profile(debug)).join("memprof"))
 }
 

@@ -50,7 +50,7 @@ const BUILDS: &[(&str, &[&str])] = &[
         &[
             "build",
             "--package",
-            "memprof",
+            "memprof-command",
             "--package",
             "memprof-preload",
             "--package",

@@ -12,9 +12,9 @@ use memprof::diff::{self, Floors};
 use memprof::export::{self, Format};
 use memprof::model::Job;
 use memprof::report::{self, html, json, pictures, rank, sites, table};
-use memprof::sweep::{self, Metric};
 use memprof::terminal::Look;
 use memprof::{live, picture};
+use memprof_sweep::{self as sweep, Metric};
 use memprof_trace::layout::IDENTITY;
 
 use super::traces::{self, GOLDEN};

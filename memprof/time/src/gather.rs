@@ -2,9 +2,9 @@
 
 use super::loops::{self, Loops};
 use super::{Efficiency, Share, efficiency};
-use crate::model::{files, left_open};
-use crate::terminal::clean;
 use anyhow::bail;
+use memprof::model::{files, left_open};
+use memprof::terminal::clean;
 use memprof_trace::layout::{TimeRow, phase};
 use memprof_trace::read::{Options, Trace};
 use serde::Serialize;
@@ -233,7 +233,7 @@ fn join(traces: &[(PathBuf, Trace)], mut notes: Vec<String>) -> Times {
         }
     }
     if without > 0 {
-        notes.push(format!("{} without times", crate::units::count(without, "trace")));
+        notes.push(format!("{} without times", memprof::units::count(without, "trace")));
     }
     let mut regions = Vec::new();
     if !whole.is_empty() {
@@ -247,7 +247,7 @@ fn join(traces: &[(PathBuf, Trace)], mut notes: Vec<String>) -> Times {
     {
         notes.push(format!(
             "{} of MPI from places beyond the room for them: loops may be missing",
-            crate::units::count(usize::try_from(found.lost).unwrap_or(usize::MAX), "call")
+            memprof::units::count(usize::try_from(found.lost).unwrap_or(usize::MAX), "call")
         ));
     }
     Times { program, nodes, regions, loops, notes }

@@ -1,10 +1,10 @@
 //! The jobs of a sweep, one after another; jobs that are finished are not run again.
 
 use super::Options;
-use crate::run;
-use crate::terminal::say;
-use crate::{output, signals, units};
 use anyhow::{Context, bail};
+use memprof::run;
+use memprof::terminal::say;
+use memprof::{output, signals, units};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -79,7 +79,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<Outcome> {
                     recorded.status
                 );
             }
-            crate::model::files(&job).with_context(|| {
+            memprof::model::files(&job).with_context(|| {
                 let ranks = units::count(*count as usize, "rank");
                 format!("nothing was recorded with {ranks}; `memprof run` says why")
             })?;
@@ -134,7 +134,7 @@ fn clear(job: &Path, ours: bool) -> anyhow::Result<()> {
         bail!("{} is not of this sweep; name another folder", job.display());
     }
     let cannot = || format!("cannot clear {} of an interrupted job", job.display());
-    for file in crate::model::files(job).unwrap_or_default() {
+    for file in memprof::model::files(job).unwrap_or_default() {
         std::fs::remove_file(&file).with_context(cannot)?;
     }
     std::fs::remove_dir(job).with_context(cannot)

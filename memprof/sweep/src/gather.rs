@@ -1,10 +1,10 @@
 //! From jobs to points: the memory of one rank by component, by number of ranks.
 
 use super::fit::{Fit, Measured, fit};
-use crate::model::{Group, Job, Rank, statistics};
-use crate::report;
-use crate::terminal::Progress;
 use anyhow::bail;
+use memprof::model::{Group, Job, Rank, statistics};
+use memprof::report;
+use memprof::terminal::Progress;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -81,7 +81,7 @@ pub struct Study {
     /// The numbers of ranks, ascending.
     pub counts: Vec<u32>,
     /// The jobs.
-    #[serde(serialize_with = "crate::output::paths")]
+    #[serde(serialize_with = "memprof::output::paths")]
     pub folders: Vec<PathBuf>,
     /// Peak of one rank, all components together.
     pub rank: Growth,
@@ -182,8 +182,8 @@ pub fn gather(folders: &[PathBuf], metric: Metric) -> anyhow::Result<Study> {
 }
 
 fn held(job: &Job, metric: Metric) -> Vec<(Arc<str>, f64)> {
-    let mean = |spread: &crate::model::Spread| spread.sum as f64 / f64::from(spread.count.max(1));
-    let value = |across: &crate::model::ComponentSummary| match metric {
+    let mean = |spread: &memprof::model::Spread| spread.sum as f64 / f64::from(spread.count.max(1));
+    let value = |across: &memprof::model::ComponentSummary| match metric {
         Metric::Resident => mean(&across.resident_peak),
         Metric::Owned => mean(&across.owned_peak),
         Metric::ResidentMax => across.resident_peak.max as f64,

@@ -5,12 +5,12 @@ mod gather;
 mod runs;
 pub mod text;
 
-use crate::output;
-use crate::signals;
-use crate::terminal::{self, Look, say};
 use anyhow::{Context, bail};
 pub use fit::{Coefficient, Fit, Law, Measured, Prediction, fit};
 pub use gather::{Growth, Metric, Study, gather};
+use memprof::output;
+use memprof::signals;
+use memprof::terminal::{self, Look, say};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,9 +1,9 @@
 //! Tables of times.
 
 use super::gather::{RankTime, Region, Times};
-use crate::report::grid::{Align, Grid, Weight};
-use crate::terminal::{Look, clean};
-use crate::units::{count, time};
+use memprof::report::grid::{Align, Grid, Weight};
+use memprof::terminal::{Look, clean};
+use memprof::units::{count, time};
 
 /// Time of a rank that a column shows.
 type Part = fn(&RankTime) -> u64;

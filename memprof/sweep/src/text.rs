@@ -2,10 +2,10 @@
 
 use super::fit::{Coefficient, Fit, Law, Prediction};
 use super::gather::{Growth, Study};
-use crate::picture::{self, Curve, Fitted, Point, Style};
-use crate::report::grid::{Align, Grid, Weight};
-use crate::terminal::{Look, clean};
-use crate::units;
+use memprof::picture::{self, Curve, Fitted, Point, Style};
+use memprof::report::grid::{Align, Grid, Weight};
+use memprof::terminal::{Look, clean};
+use memprof::units;
 use serde::Serialize;
 
 /// Version of the JSON form; fields are only added within one.

@@ -5,7 +5,7 @@
 
 use clap::{CommandFactory, Parser, Subcommand};
 use memprof::terminal::say;
-use memprof::{diff, efficiency, export, flags, generate, live, report, run, sweep};
+use memprof::{diff, export, flags, generate, live, report, run};
 use quo_pages::Words;
 use std::process::ExitCode;
 
@@ -30,12 +30,12 @@ struct Arguments {
 enum Command {
     Run(run::Options),
     Report(report::Options),
-    Time(efficiency::Options),
+    Time(memprof_time::Options),
     Live(live::Options),
     Flags(flags::Options),
     Diff(diff::Options),
     Export(export::Options),
-    Sweep(sweep::Options),
+    Sweep(memprof_sweep::Options),
     #[command(hide = true)]
     Generate(generate::Options),
 }
@@ -59,14 +59,14 @@ fn main() -> ExitCode {
         };
     }
     let outcome = match Arguments::parse().command {
-        Command::Run(options) => run::run(&options),
+        Command::Run(options) => run::run(&options, memprof_time::summary),
         Command::Report(options) => report::run(&options),
-        Command::Time(options) => efficiency::run(&options),
+        Command::Time(options) => memprof_time::run(&options),
         Command::Live(options) => live::run(&options),
         Command::Flags(options) => flags::run(&options),
         Command::Diff(options) => diff::run(&options),
         Command::Export(options) => export::run(&options),
-        Command::Sweep(options) => sweep::run(&options),
+        Command::Sweep(options) => memprof_sweep::run(&options),
         Command::Generate(options) => generate::run(&options),
     };
     match outcome {

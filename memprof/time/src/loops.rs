@@ -1,10 +1,10 @@
 //! Loops of all ranks, as one tree, with the source lines that call MPI.
 
-use crate::model::{Frame, Object};
-use crate::report::grid::{Align, Grid, Weight};
-use crate::report::symbols::Symbols;
-use crate::terminal::{Look, clean};
-use crate::units;
+use memprof::model::{Frame, Object};
+use memprof::report::grid::{Align, Grid, Weight};
+use memprof::report::symbols::Symbols;
+use memprof::terminal::{Look, clean};
+use memprof::units;
 use memprof_loops::graph::Span;
 use memprof_loops::reduce::{self, Block, CallSite, Figures, Joins, Merged};
 use memprof_trace::layout::NONE;

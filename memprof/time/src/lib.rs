@@ -6,9 +6,9 @@ mod loops;
 mod page;
 mod text;
 
-use crate::terminal::{self, Look, say};
-use crate::{output, units};
 use anyhow::bail;
+use memprof::terminal::{self, Look, say};
+use memprof::{output, units};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -3,10 +3,10 @@
 use super::gather::{RankTime, Region, Times};
 use super::loops;
 use super::text::{COLUMNS, cells, head};
-use crate::picture::{self, Bar, Bars, Style, Theme};
-use crate::report::html::{Page, Table};
-use crate::terminal::{clean, markup};
-use crate::units::{count, time};
+use memprof::picture::{self, Bar, Bars, Style, Theme};
+use memprof::report::html::{Page, Table};
+use memprof::terminal::{clean, markup};
+use memprof::units::{count, time};
 
 /// A part of a rank's time: its column, colour, and name.
 struct Part {
@@ -166,7 +166,7 @@ fn bars(region: &Region, times: &Times) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::efficiency::text;
+    use crate::text;
 
     #[test]
     fn parts_are_all_columns_but_sums_and_their_parts() {

@@ -1,5 +1,6 @@
 //! Lets programs and tests find the MPI's libraries where quo-mpi found them. Also the build script
-//! of the other packages of this folder and of the demo.
+//! of the packages in this folder, which link to it since each has to hold its own when it is
+//! published, and of the demo.
 #![allow(clippy::print_stdout)] // This is how build scripts send directives to cargo.
 
 fn main() {

@@ -10,8 +10,8 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use crate::checkout::Checkout;
 use crate::compilers::{mpicc, mpifort};
 use crate::fortran::fortran_support;
+use crate::launch::Outcome;
 use crate::library::run_compiler;
-use crate::running::Outcome;
 use crate::suite::Skipped;
 
 /// Makes the mesh of the small deck smaller and its run shorter.

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::running::Outcome;
+use crate::launch::Outcome;
 
 /// Free numbers may be taken in another order: fewer than one communicator for each of ten changes.
 const NUMBERS: u64 = 8;

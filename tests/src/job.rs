@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::launch::{Outcome, Running};
 use crate::launcher::{BindTo, Launcher};
 use crate::leftovers;
-use crate::running::{Outcome, Running};
 
 /// Allows one job at a time in this test program.
 static TURN: Mutex<()> = Mutex::new(());

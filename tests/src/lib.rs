@@ -17,11 +17,10 @@
 //! # }
 //! ```
 //!
-//! floors: compilers < listener < selection < wait < stacks < suite < still < library <
-//!     launcher < nodes < books < checkout < installation < memprof < frames < leftovers <
-//!     running < job < memory_group < holdings < cxx < guide < fortran < recorded < example
+//! floors: compilers < listener < selection < wait < stacks < suite < stopped_processes < library <
+//!     launcher < nodes < trace_invariants < checkout < installation < memprof < frames < leftovers <
+//!     launch < job < memory_group < holdings < cxx < guide < fortran < recorded < example
 
-mod books;
 mod checkout;
 mod compilers;
 mod cxx;
@@ -32,6 +31,7 @@ pub mod guide;
 mod holdings;
 mod installation;
 mod job;
+mod launch;
 mod launcher;
 mod leftovers;
 mod library;
@@ -40,14 +40,13 @@ mod memory_group;
 pub mod memprof;
 mod nodes;
 mod recorded;
-mod running;
 mod selection;
 mod stacks;
-mod still;
+mod stopped_processes;
 pub mod suite;
+mod trace_invariants;
 mod wait;
 
-pub use books::{APPLICATION, Books, MPI, Which};
 pub use checkout::Checkout;
 pub use compilers::{mpicc, mpicxx, mpifort, mpirun, python_tools};
 pub use cxx::{CXX_WARNINGS, cxx_compiler, has_compiler};
@@ -59,15 +58,16 @@ pub use frames::Frames;
 pub use holdings::{Holdings, expect_cycles};
 pub use installation::Installation;
 pub use job::{Job, describe};
+pub use launch::{MARK, Outcome, Running};
 pub use launcher::{BindTo, Family, Launcher, Network};
 pub use leftovers::sweep;
 pub use library::{Library, run_compiler};
 pub use memory_group::MemoryGroup;
 pub use nodes::Nodes;
 pub use recorded::Recorded;
-pub use running::{MARK, Outcome, Running};
 pub use selection::Selection;
-pub use still::Still;
+pub use stopped_processes::StoppedProcesses;
+pub use trace_invariants::{APPLICATION, CheckedTrace, MPI, Which};
 pub use wait::{ends_within, until};
 
 /// The Rust program of the README compiles.

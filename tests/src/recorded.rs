@@ -7,11 +7,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use memprof_trace::layout::{Class, flags};
 
-use crate::books::{Books, MPI};
 use crate::checkout::Checkout;
+use crate::launch::{Outcome, Running};
 use crate::launcher::{BindTo, Launcher};
 use crate::memprof::traces_in;
-use crate::running::{Outcome, Running};
+use crate::trace_invariants::{CheckedTrace, MPI};
 
 const LIMIT: Duration = Duration::from_secs(100);
 const MEBI: u64 = 1 << 20;
@@ -38,7 +38,7 @@ pub struct Recorded {
     /// Outcome of the command, with its output.
     pub outcome: Outcome,
     /// Trace of each rank, in rank order.
-    pub books: Vec<Books>,
+    pub traces: Vec<CheckedTrace>,
     folder: tempfile::TempDir,
 }
 
@@ -149,12 +149,12 @@ impl Recorded {
     ///
     /// A trace cannot be read.
     pub fn of(outcome: Outcome, folder: tempfile::TempDir) -> Result<Recorded> {
-        let mut books = Vec::new();
+        let mut traces = Vec::new();
         for file in traces_in(&folder.path().join(TRACES))? {
-            books.push(Books::open(&file)?);
+            traces.push(CheckedTrace::open(&file)?);
         }
-        books.sort_by_key(|one| one.trace.identity.rank);
-        Ok(Recorded { outcome, books, folder })
+        traces.sort_by_key(|one| one.trace.identity.rank);
+        Ok(Recorded { outcome, traces, folder })
     }
 
     /// Checks that there is one trace of each rank, and drops the traces of processes around the
@@ -164,10 +164,10 @@ impl Recorded {
     ///
     /// Another number of traces; the error lists them.
     pub fn expect_ranks(mut self, ranks: usize) -> Result<Recorded> {
-        self.books.retain(|one| one.trace.identity.rank >= 0);
-        let Recorded { outcome, books, .. } = &self;
-        ensure!(books.len() == ranks, "{} of {ranks} ranks\n{}", books.len(), outcome.report());
-        for (rank, one) in books.iter().enumerate() {
+        self.traces.retain(|one| one.trace.identity.rank >= 0);
+        let Recorded { outcome, traces, .. } = &self;
+        ensure!(traces.len() == ranks, "{} of {ranks} ranks\n{}", traces.len(), outcome.report());
+        for (rank, one) in traces.iter().enumerate() {
             ensure!(usize::try_from(one.trace.identity.rank)? == rank, "rank {rank} is missing");
         }
         Ok(self)
@@ -179,8 +179,8 @@ impl Recorded {
     ///
     /// The first rank whose trace is not in order.
     pub fn expect_good_books(&self) -> Result<&Recorded> {
-        for one in &self.books {
-            one.expect_whole_run()?.expect_closed_books()?;
+        for one in &self.traces {
+            one.expect_whole_run()?.expect_all_attributed()?;
         }
         let report = self.report()?;
         ensure!(report.contains("balance:"), "no balance\n{report}");
@@ -206,7 +206,7 @@ impl Recorded {
     /// The first rank that violates this.
     pub fn expect_fresh_buffers(&self) -> Result<&Recorded> {
         self.expect_said("received")?.expect_good_books()?;
-        for one in &self.books {
+        for one in &self.traces {
             let of_blocks = |class| class == Class::AppExecutable;
             // In a static program, code and data of MPI belong to the program.
             let peak = match one.trace.has(flags::STATIC) {
@@ -235,7 +235,7 @@ impl Recorded {
     ///
     /// The first phase that is missing.
     pub fn expect_phases(&self, wanted: &[&str]) -> Result<&Recorded> {
-        for one in &self.books {
+        for one in &self.traces {
             let phases = &one.trace.phases;
             let names: Vec<String> = phases.iter().map(|row| row.row.name.to_string()).collect();
             for wanted in wanted {

@@ -18,7 +18,7 @@ use memprof_trace::layout::Class;
 use memprof_trace::write::ComponentSample;
 use quo_tests::memprof::{Finished, PROGRAMS, Profiled, Started, fake_mpi, preload};
 use quo_tests::suite::{self, Skipped};
-use quo_tests::{Books, Checkout, run_compiler, until};
+use quo_tests::{CheckedTrace, Checkout, run_compiler, until};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(400);
@@ -207,11 +207,11 @@ fn rests(file: &Path) -> Result<Vec<Rest>> {
 }
 
 /// Compares each sample that was taken within a rest with it. Returns the number of such samples.
-fn agree_with_rests(books: &Books, rests: &[Rest]) -> Result<usize> {
-    let began = books.trace.identity.monotonic_ns;
-    let longest = books.summary()?.head.longest_sample_ns;
+fn agree_with_rests(checked: &CheckedTrace, rests: &[Rest]) -> Result<usize> {
+    let began = checked.trace.identity.monotonic_ns;
+    let longest = checked.summary()?.head.longest_sample_ns;
     let mut compared = 0;
-    for (sample, rows) in books.full() {
+    for (sample, rows) in checked.full() {
         // The sample begins before its time, and one more block is read after it.
         let time = began + sample.time;
         let within = |rest: &&Rest| {
@@ -220,8 +220,9 @@ fn agree_with_rests(books: &Books, rests: &[Rest]) -> Result<usize> {
         let Some(rest) = rests.iter().find(within) else { continue };
         compared += 1;
         for (owner, (owned, resident)) in OWNERS.iter().zip(&rest.amounts) {
-            let of_owner =
-                |row: &&ComponentSample| books.trace.component_name(row.component.into()) == *owner;
+            let of_owner = |row: &&ComponentSample| {
+                checked.trace.component_name(row.component.into()) == *owner
+            };
             let row = rows.iter().find(of_owner).copied().unwrap_or_default();
             ensure!(
                 row.owned == *owned && resident.contains(&(row.resident as i64)),
@@ -229,7 +230,7 @@ fn agree_with_rests(books: &Books, rests: &[Rest]) -> Result<usize> {
                 row.owned,
                 row.resident,
                 (time - rest.from) / 1000,
-                books.table()
+                checked.table()
             );
         }
     }
@@ -258,7 +259,7 @@ fn killed_process_has_written_bytes_and_pages_exactly() -> Result<()> {
         let finished = started.finish(LIMIT)?;
         ensure!(finished.signal() == Some(9), "{}", finished.report());
         let said = rests(&file)?;
-        compared += agree_with_rests(&Books::open(finished.trace()?)?, &said)
+        compared += agree_with_rests(&CheckedTrace::open(finished.trace()?)?, &said)
             .with_context(|| format!("round {round}"))?;
         std::fs::remove_file(&file)?;
     }
@@ -464,10 +465,10 @@ fn peaks_of_all_threads_are_right_in_every_region() -> Result<()> {
                 continue;
             }
             ensure!(regions.len() == 40, "{}", report());
-            let books = Books::open(finished.trace()?)?;
+            let checked = CheckedTrace::open(finished.trace()?)?;
             for (region, most) in regions.iter().enumerate() {
                 let of_program = |class| class == Class::AppExecutable;
-                let (owned, _) = books.phase_peaks(&format!("r{region}"), of_program)?;
+                let (owned, _) = checked.phase_peaks(&format!("r{region}"), of_program)?;
                 let difference = owned as i64 - most[0];
                 ensure!(difference.abs() <= off, "{difference} B in region {region}, {}", report());
             }
@@ -506,12 +507,12 @@ fn millions_of_blocks_cost_eight_bytes_each() -> Result<()> {
     let (bytes, tags) = (bytes as u64, 8 * blocks as u64);
     // The program grows as fast as it can, so the kernel's count and the sample are of different
     // moments.
-    let books = Books::open(finished.trace()?)?;
-    let summary = books.summary()?;
-    ensure!(summary.head.unattributed * 100 < summary.head.walked, "{}", books.table());
+    let checked = CheckedTrace::open(finished.trace()?)?;
+    let summary = checked.summary()?;
+    ensure!(summary.head.unattributed * 100 < summary.head.walked, "{}", checked.table());
     let row = |name: &str| {
-        let at = (0..summary.rows.len()).find(|at| books.trace.component_name(*at) == name);
-        at.map(|at| &summary.rows[at]).with_context(|| format!("no {name}\n{}", books.table()))
+        let at = (0..summary.rows.len()).find(|at| checked.trace.component_name(*at) == name);
+        at.map(|at| &summary.rows[at]).with_context(|| format!("no {name}\n{}", checked.table()))
     };
     let (program, tool) = (row("app.exe:asking")?, row("tool")?);
     // The C library has its buffers.
@@ -519,14 +520,14 @@ fn millions_of_blocks_cost_eight_bytes_each() -> Result<()> {
         && (tags..tags + (64 << 10)).contains(&tool.owned)
         && (bytes - bytes / 100..bytes + bytes / 50).contains(&program.resident)
         && (tags..tags + (8 << 20)).contains(&tool.resident_peak);
-    ensure!(fits, "{}\n{}", finished.report(), books.table());
+    ensure!(fits, "{}\n{}", finished.report(), checked.table());
     Ok(())
 }
 
 /// Returns the program's own memory in a sample.
-fn of_program(books: &Books, rows: &[ComponentSample]) -> ComponentSample {
+fn of_program(checked: &CheckedTrace, rows: &[ComponentSample]) -> ComponentSample {
     let is_it = |row: &&ComponentSample| {
-        books.trace.component_name(row.component.into()) == "app.exe:asking"
+        checked.trace.component_name(row.component.into()) == "app.exe:asking"
     };
     rows.iter().find(is_it).copied().unwrap_or_default()
 }
@@ -543,11 +544,11 @@ fn blocks_in_realloc_have_an_owner_meanwhile() -> Result<()> {
     let often =
         [("MEMPROF_INTERVAL_MS", "1"), ("MEMPROF_MAX_OVERHEAD", "100"), ("LD_PRELOAD", &both)];
     let finished = run_c("moving.c", folder.path(), &often)?;
-    let books = Books::open(finished.trace()?)?;
-    books.expect_closed_books()?;
+    let checked = CheckedTrace::open(finished.trace()?)?;
+    checked.expect_all_attributed()?;
     let mut seen = 0;
-    for (sample, rows) in books.full() {
-        let row = of_program(&books, rows);
+    for (sample, rows) in checked.full() {
+        let row = of_program(&checked, rows);
         // Only samples after the growth count; the part added last may be untouched.
         if row.owned > (8 << 20) + (32 << 10) {
             seen += 1;
@@ -557,11 +558,11 @@ fn blocks_in_realloc_have_an_owner_meanwhile() -> Result<()> {
                 row.owned,
                 row.resident,
                 sample.time,
-                books.table()
+                checked.table()
             );
         }
     }
-    ensure!(seen >= 5, "only {seen} samples\n{}", books.table());
+    ensure!(seen >= 5, "only {seen} samples\n{}", checked.table());
     Ok(())
 }
 
@@ -576,11 +577,11 @@ fn block_moved_during_a_walk_is_counted_once() -> Result<()> {
         let profiled = Profiled::new(&program, &traces)?.env("MEMPROF_RECORD", "all").eager();
         let finished = profiled.arg(direction).arg("20").run(LIMIT)?;
         finished.expect_success()?;
-        let books = Books::open(finished.trace()?)?;
-        books.expect_closed_books()?;
+        let checked = CheckedTrace::open(finished.trace()?)?;
+        checked.expect_all_attributed()?;
         let mut seen = 0;
-        for (sample, rows) in books.full() {
-            let row = of_program(&books, rows);
+        for (sample, rows) in checked.full() {
+            let row = of_program(&checked, rows);
             // The block has no pages before it is written to.
             seen += usize::from(seen > 0 || row.resident >= BLOCK);
             ensure!(
@@ -589,11 +590,11 @@ fn block_moved_during_a_walk_is_counted_once() -> Result<()> {
                 row.owned,
                 row.resident,
                 sample.time,
-                books.table()
+                checked.table()
             );
         }
         // On a busy machine some samples were taken while the program waited for a processor.
-        ensure!(seen >= 5, "{direction}: only {seen} samples\n{}", books.table());
+        ensure!(seen >= 5, "{direction}: only {seen} samples\n{}", checked.table());
     }
     Ok(())
 }

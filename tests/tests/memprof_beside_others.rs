@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use memprof_trace::layout::Class;
 use quo_tests::memprof::{PROGRAMS, Profiled, traces_in};
 use quo_tests::suite::Skipped;
-use quo_tests::{Books, Checkout, run_compiler, until};
+use quo_tests::{CheckedTrace, Checkout, run_compiler, until};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -74,14 +74,14 @@ fn resident_equals_smaps_rollup_of_a_process_at_rest() -> Result<()> {
     let line = text.lines().find(|line| line.starts_with("Rss:")).context("no line")?;
     let kernel = line.split_whitespace().nth(1).context("no number")?.parse::<u64>()? * 1024;
     let file = traces_in(&traces)?.pop().context("no trace")?;
-    let books = Books::open(&file)?;
-    let (last, rows) = books.full().last().context("no sample")?;
+    let checked = CheckedTrace::open(&file)?;
+    let (last, rows) = checked.full().last().context("no sample")?;
     // Page tables belong to the kernel, which does not count them as resident.
-    let found = last.walked - books.resident(rows, |class| class == Class::Kernel);
+    let found = last.walked - checked.resident(rows, |class| class == Class::Kernel);
     let off = found.abs_diff(kernel);
     println!("{found} B found, {kernel} B in smaps_rollup");
     // The profiler's own memory: pages of its file that it writes to after a look.
-    ensure!(off <= 4 * PAGE, "{found} B found, {kernel} B in smaps_rollup\n{}", books.table());
+    ensure!(off <= 4 * PAGE, "{found} B found, {kernel} B in smaps_rollup\n{}", checked.table());
     kill_process(pid, Signal::CONT)?;
     gate.write_all(b"\n")?;
     ensure!(child.0.wait()?.success(), "{}", fs::read_to_string(&stderr)?);
@@ -167,12 +167,12 @@ fn the_peak_is_that_of_heaptrack() -> Result<()> {
 
     let profiled = Profiled::new(&program, &traces)?.env("MEMPROF_RECORD", "all");
     let finished = profiled.start("\n")?.finish(LIMIT)?;
-    let books = Books::open(finished.expect_success()?.trace()?)?;
-    let ours = books.owned_peak(|_| true)? as f64;
+    let checked = CheckedTrace::open(finished.expect_success()?.trace()?)?;
+    let ours = checked.owned_peak(|_| true)? as f64;
     println!("{ours} B, and {theirs} B by heaptrack");
     // heaptrack prints two digits, and memprof also counts mappings and what libraries have at
     // their start.
-    ensure!((ours - theirs).abs() < 0.01 * theirs, "{ours} B and {theirs} B\n{}", books.table());
+    ensure!((ours - theirs).abs() < 0.01 * theirs, "{ours} B and {theirs} B\n{}", checked.table());
     Ok(())
 }
 

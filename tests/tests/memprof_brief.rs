@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use quo_tests::memprof::{PROGRAMS, Profiled, fake_mpi, preload, traces_in};
-use quo_tests::{APPLICATION, Books, Checkout, run_compiler};
+use quo_tests::{APPLICATION, CheckedTrace, Checkout, run_compiler};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -102,13 +102,13 @@ fn block_is_its_owners_while_it_is_freed() -> Result<()> {
     let both = format!("{} {}", preload()?.display(), asking.display());
     run_with(folder.path(), "freed", 40, &[("LD_PRELOAD", &both)])?;
     let [trace] = &traces_in(&folder.path().join("traces"))?[..] else { bail!("not one trace") };
-    let books = Books::open(trace)?;
-    books.expect_closed_books()?;
-    let (_, rows) = books.asked().next().context("no sample was asked for")?;
-    let application = books.resident(rows, APPLICATION);
-    ensure!((40 * MEBI..41 * MEBI).contains(&application), "{application} B\n{}", books.table());
+    let checked = CheckedTrace::open(trace)?;
+    checked.expect_all_attributed()?;
+    let (_, rows) = checked.asked().next().context("no sample was asked for")?;
+    let application = checked.resident(rows, APPLICATION);
+    ensure!((40 * MEBI..41 * MEBI).contains(&application), "{application} B\n{}", checked.table());
     let owned = rows.iter().map(|row| row.owned).sum::<u64>();
-    ensure!(owned < 20 * MEBI, "{owned} B are owned while it is freed\n{}", books.table());
+    ensure!(owned < 20 * MEBI, "{owned} B are owned while it is freed\n{}", checked.table());
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use memprof_trace::layout::Class;
 use quo_tests::memprof::{PROGRAMS, Profiled, preload};
 use quo_tests::suite::Skipped;
-use quo_tests::{APPLICATION, Books, Checkout, Recorded, run_compiler};
+use quo_tests::{APPLICATION, CheckedTrace, Checkout, Recorded, run_compiler};
 
 const LIMIT: Duration = Duration::from_secs(100);
 
@@ -35,7 +35,7 @@ fn ucx_hooks_in_the_c_library_are_reported_quietly() -> Result<()> {
     launch.args(["-n", "2"]);
     let job = Recorded::under(&launch, &program, &[])?.expect_ranks(2)?;
     job.expect_good_books()?;
-    for one in &job.books {
+    for one in &job.traces {
         let has_ucx = |name: String| name.starts_with("mpi.dep:libucm");
         if !(0..one.summary()?.rows.len()).any(|at| has_ucx(one.trace.component_name(at))) {
             return Err(skip("this MPICH has no UCX"));
@@ -57,7 +57,7 @@ fn a_program_under_qemu_is_known_as_such() -> Result<()> {
     let object = format!("LD_PRELOAD={}", preload()?.display());
     profiled.command().env_remove("LD_PRELOAD").args(["-E", &object]).arg(program);
     let finished = profiled.run(LIMIT)?;
-    let one = Books::open(finished.expect_success()?.trace()?)?;
+    let one = CheckedTrace::open(finished.expect_success()?.trace()?)?;
     one.expect_whole_run()?;
     let owned = one.owned_peak(APPLICATION)?;
     ensure!(owned >= 35 << 20, "{owned} B\n{}", one.table());
@@ -83,7 +83,7 @@ fn valgrind_is_said_and_finds_no_mistakes_of_ours() -> Result<()> {
     let profiled = Profiled::new("valgrind", folder.path())?.args(&["-q", "--error-exitcode=7"]);
     let profiled = profiled.arg(program).env("MEMPROF_RECORD", "all");
     let finished = profiled.run(LIMIT)?;
-    let one = Books::open(finished.expect_success()?.trace()?)?;
+    let one = CheckedTrace::open(finished.expect_success()?.trace()?)?;
     let said = |note: &String| note.starts_with("valgrind replaces the allocator");
     ensure!(one.notes().iter().any(said), "{}", one.table());
     ensure!(!finished.stderr.contains("Invalid"), "{}", finished.report());
@@ -111,7 +111,7 @@ fn heaptrack_beside_us_is_reported_with_its_effect() -> Result<()> {
         let profiled = Profiled::new(&program, traces.path())?.env("LD_PRELOAD", both);
         let profiled = profiled.env("DUMP_HEAPTRACK_OUTPUT", traces.path().join("track"));
         let finished = profiled.env("MEMPROF_RECORD", "all").run(LIMIT)?;
-        let one = Books::open(finished.expect_success()?.trace()?)?;
+        let one = CheckedTrace::open(finished.expect_success()?.trace()?)?;
         ensure!(one.notes() == [note].map(str::to_owned), "{:?}", one.notes());
         let owned = one.owned_peak(|class| class == Class::AppExecutable)?;
         ensure!((owned >= 20 << 20) == is_seen, "{owned} B\n{}", one.table());

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use memprof_trace::layout::Class;
 use quo_tests::memprof::{PROGRAMS, Profiled, fake_mpi, preload};
 use quo_tests::suite::{self, Skipped};
-use quo_tests::{Books, Checkout, Recorded, mpicc, run_compiler};
+use quo_tests::{CheckedTrace, Checkout, Recorded, mpicc, run_compiler};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(100);
@@ -163,17 +163,17 @@ fn profiler_takes_eight_mebibytes_at_most_under_any_load() -> Result<()> {
     let profiled = Profiled::new(&program, folder.path())?.env("MEMPROF_RECORD", "all");
     let finished = profiled.env("MEMPROF_STACKS", "100").run(LIMIT)?;
     let with = most(&finished.expect_success()?.stdout)?;
-    let books = Books::open(finished.trace()?)?;
-    let phases = books.trace.phases.len();
+    let checked = CheckedTrace::open(finished.trace()?)?;
+    let phases = checked.trace.phases.len();
     ensure!(phases >= 60, "{phases} phases");
-    let stacks = books.trace.sites.len();
+    let stacks = checked.trace.sites.len();
     ensure!(stacks >= 100, "{stacks} stacks");
-    books.expect_small_tool()?;
-    let tags = books.owned_peak(|class| class == Class::Tool)?;
+    checked.expect_small_tool()?;
+    let tags = checked.owned_peak(|class| class == Class::Tool)?;
     println!("{with} B, {without} B without the profiler; {tags} B of it in blocks");
     // The C library rounds sizes up to sixteen, and needs a little more elsewhere.
     let allowed = 8 * MEBI + tags + MEBI;
-    ensure!(with <= without + allowed, "{with} B, {without} B without\n{}", books.table());
+    ensure!(with <= without + allowed, "{with} B, {without} B without\n{}", checked.table());
     Ok(())
 }
 

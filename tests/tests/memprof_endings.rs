@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use memprof_trace::layout::flags;
 use quo_tests::memprof::{Finished, PROGRAMS, Profiled, Started, fake_mpi, preload, traces_in};
 use quo_tests::suite::{self, Skipped};
-use quo_tests::{APPLICATION, Books, Checkout, MemoryGroup, run_compiler, until};
+use quo_tests::{APPLICATION, CheckedTrace, Checkout, MemoryGroup, run_compiler, until};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -32,14 +32,14 @@ fn forever(traces: &Path) -> Result<Started> {
 }
 
 /// Checks that the figures are complete and plausible.
-fn expect_good(trace: &Path) -> Result<Books> {
-    let books = Books::open(trace)?;
-    let summary = books.summary()?;
+fn expect_good(trace: &Path) -> Result<CheckedTrace> {
+    let checked = CheckedTrace::open(trace)?;
+    let summary = checked.summary()?;
     let walked = summary.head.walked;
-    ensure!(walked > 1 << 20 && walked < 1 << 30, "{walked} B resident\n{}", books.table());
+    ensure!(walked > 1 << 20 && walked < 1 << 30, "{walked} B resident\n{}", checked.table());
     let sum: u64 = summary.rows.iter().map(|row| row.resident).sum();
-    ensure!(sum == walked, "{sum} B have owners, {walked} B were found\n{}", books.table());
-    Ok(books)
+    ensure!(sum == walked, "{sum} B have owners, {walked} B were found\n{}", checked.table());
+    Ok(checked)
 }
 
 fn a_trace_is_readable_whenever_its_process_is_killed() -> Result<()> {
@@ -52,8 +52,8 @@ fn a_trace_is_readable_whenever_its_process_is_killed() -> Result<()> {
         started.kill()?;
         let finished = started.finish(LIMIT)?;
         ensure!(finished.signal() == Some(9), "{}", finished.report());
-        let books = expect_good(finished.trace()?)?;
-        ensure!(!books.trace.has(flags::CLOSED), "it says that it ended well");
+        let checked = expect_good(finished.trace()?)?;
+        ensure!(!checked.trace.has(flags::CLOSED), "it says that it ended well");
     }
     Ok(())
 }
@@ -74,7 +74,7 @@ fn waited(process: u32) -> Result<Duration> {
 /// Returns the time of the last summary of a trace, by the trace's own clock.
 fn written(traces: &Path) -> Result<Option<u64>> {
     let [trace] = &traces_in(traces)?[..] else { return Ok(None) };
-    Ok(Books::open(trace)?.trace.summary.map(|summary| summary.head.time))
+    Ok(CheckedTrace::open(trace)?.trace.summary.map(|summary| summary.head.time))
 }
 
 fn what_a_process_writes_is_renewed_at_any_interval() -> Result<()> {
@@ -110,10 +110,10 @@ fn what_a_process_writes_is_renewed_at_any_interval() -> Result<()> {
         one.kill()?;
         let now = Duration::new(now.tv_sec.try_into()?, now.tv_nsec.try_into()?);
         let finished = one.finish(LIMIT)?;
-        let books = expect_good(finished.trace()?)?;
+        let checked = expect_good(finished.trace()?)?;
         if suite::is_long() {
-            let books = books.expect_fresh(now, |_, _| excused);
-            books.with_context(|| format!("interval {interval}"))?;
+            let checked = checked.expect_fresh(now, |_, _| excused);
+            checked.with_context(|| format!("interval {interval}"))?;
         }
     }
     Ok(())
@@ -204,7 +204,7 @@ fn told(finished: &Finished, words: &str) -> Result<[u64; 2]> {
 /// not.
 fn resident_at_most(traces: &Path) -> Result<u64> {
     let [trace] = &traces_in(traces)?[..] else { return Ok(0) };
-    Ok(Books::open(trace)?.seen())
+    Ok(CheckedTrace::open(trace)?.seen())
 }
 
 fn abort_exit_and_a_missing_finalize_leave_whole_traces() -> Result<()> {
@@ -233,18 +233,18 @@ fn abort_exit_and_a_missing_finalize_leave_whole_traces() -> Result<()> {
         let finished = started.finish(LIMIT)?;
         ensure!(finished.signal() == signal, "{how}: {}", finished.report());
         ensure!(finished.stdout.contains("holding"), "{how}: {}", finished.report());
-        let books = expect_good(finished.trace()?).context(how)?;
-        ensure!(books.trace.has(flags::CLOSED) == closed, "{how}: {}", books.table());
-        ensure!(!books.trace.has(flags::FINALIZED), "{how}: {}", books.table());
+        let checked = expect_good(finished.trace()?).context(how)?;
+        ensure!(checked.trace.has(flags::CLOSED) == closed, "{how}: {}", checked.table());
+        ensure!(!checked.trace.has(flags::FINALIZED), "{how}: {}", checked.table());
         let [ended, waited] = told(&finished, "ends ")?.map(Duration::from_nanos);
         if suite::is_long() && !closed {
-            books.expect_fresh(ended, |_, _| waited).context(how)?;
+            checked.expect_fresh(ended, |_, _| waited).context(how)?;
         }
         let kept = resident_at_most(&traces)?;
-        ensure!(kept >= 50 << 20, "{how}: {kept} B\n{}", books.table());
+        ensure!(kept >= 50 << 20, "{how}: {kept} B\n{}", checked.table());
         // The last sample is a full one.
-        let peak = books.peak(APPLICATION);
-        ensure!(!closed || peak >= 50 << 20, "{how}: {peak} B\n{}", books.table());
+        let peak = checked.peak(APPLICATION);
+        ensure!(!closed || peak >= 50 << 20, "{how}: {peak} B\n{}", checked.table());
     }
     Ok(())
 }
@@ -271,8 +271,8 @@ fn process_ended_by_the_kernel_for_memory_leaves_a_trace() -> Result<()> {
     fs::write(&go, "")?;
     let finished = started.finish(LIMIT)?;
     ensure!(finished.signal() == Some(9), "{}", finished.report());
-    let books = expect_good(finished.trace()?)?;
-    ensure!(books.seen() >= 50 << 20, "{} B\n{}", books.seen(), books.table());
+    let checked = expect_good(finished.trace()?)?;
+    ensure!(checked.seen() >= 50 << 20, "{} B\n{}", checked.seen(), checked.table());
     Ok(())
 }
 
@@ -381,9 +381,9 @@ fn disk_filling_during_the_run_disturbs_neither_program_nor_trace() -> Result<()
         finished.expect_success()?;
         ensure!(finished.stdout.contains("holding"), "{}", finished.report());
         let [trace] = &traces_in(&out)?[..] else { bail!("{kind}: no trace") };
-        let books = expect_good(trace).context(kind)?;
-        ensure!(books.trace.has(flags::CLOSED), "{kind}: {}", books.table());
-        ensure!(books.peak(APPLICATION) >= 50 << 20, "{kind}: {}", books.table());
+        let checked = expect_good(trace).context(kind)?;
+        ensure!(checked.trace.has(flags::CLOSED), "{kind}: {}", checked.table());
+        ensure!(checked.peak(APPLICATION) >= 50 << 20, "{kind}: {}", checked.table());
     }
     Ok(())
 }
@@ -507,9 +507,9 @@ fn a_program_with_its_own_allocator_keeps_it() -> Result<()> {
         Profiled::new(&program, folder.path())?.env("MEMPROF_RECORD", "all").run(LIMIT)?;
     finished.expect_success()?;
     ensure!(finished.stdout.contains("own allocator"), "{}", finished.report());
-    let books = Books::open(finished.trace()?)?;
-    ensure!(books.trace.has(flags::OWN_ALLOCATOR), "{}", books.table());
-    ensure!(books.notes().iter().any(|note| note.contains("malloc")), "{}", books.table());
+    let checked = CheckedTrace::open(finished.trace()?)?;
+    ensure!(checked.trace.has(flags::OWN_ALLOCATOR), "{}", checked.table());
+    ensure!(checked.notes().iter().any(|note| note.contains("malloc")), "{}", checked.table());
     Ok(())
 }
 
@@ -521,10 +521,10 @@ fn program_that_knows_mallocs_place_has_none_of_its_own() -> Result<()> {
     let finished =
         Profiled::new(&program, folder.path())?.env("MEMPROF_RECORD", "all").run(LIMIT)?;
     ensure!(finished.expect_success()?.stderr.is_empty(), "{}", finished.report());
-    let books = Books::open(finished.trace()?)?;
-    ensure!(!books.trace.has(flags::OWN_ALLOCATOR), "{}", books.table());
-    let owned = books.owned_peak(APPLICATION)?;
-    ensure!(owned >= 20 << 20, "{owned} B\n{}", books.table());
+    let checked = CheckedTrace::open(finished.trace()?)?;
+    ensure!(!checked.trace.has(flags::OWN_ALLOCATOR), "{}", checked.table());
+    let owned = checked.owned_peak(APPLICATION)?;
+    ensure!(owned >= 20 << 20, "{owned} B\n{}", checked.table());
     Ok(())
 }
 
@@ -557,11 +557,11 @@ fn another_preloaded_tool_keeps_its_calls() -> Result<()> {
         let finished = blind(folder.path())?.env("LD_PRELOAD", both).run(LIMIT)?;
         finished.expect_success()?;
         ensure!(finished.stdout.contains("agreed"), "{}", finished.report());
-        let books = Books::open(finished.trace()?)?;
+        let checked = CheckedTrace::open(finished.trace()?)?;
         // The other library, behind the profiler, sees the profiler's requests, and nothing is
         // lost.
-        let named = books.notes().iter().any(|note| note.contains("other_preload"));
-        ensure!(named == before, "{}\n{}", books.table(), finished.report());
+        let named = checked.notes().iter().any(|note| note.contains("other_preload"));
+        ensure!(named == before, "{}\n{}", checked.table(), finished.report());
         fs::remove_file(finished.trace()?)?;
     }
     Ok(())
@@ -592,8 +592,8 @@ fn trace_left_to_a_successor_is_replaced() -> Result<()> {
     let script = format!("true; exec {} --blind --programs 50", program.display());
     let finished = Profiled::new("sh", folder.path())?.args(&["-c", &script]).run(LIMIT)?;
     finished.expect_success()?;
-    let books = expect_good(finished.trace()?)?;
-    let ran = books.trace.identity.program.to_string();
+    let checked = expect_good(finished.trace()?)?;
+    let ran = checked.trace.identity.program.to_string();
     ensure!(ran.ends_with("interpreter"), "the trace is of {ran}");
     Ok(())
 }

@@ -13,7 +13,8 @@ use memprof_trace::layout::flags;
 use quo_tests::memprof::{PROGRAMS, preload, traces_in};
 use quo_tests::suite::{self, Skipped};
 use quo_tests::{
-    BindTo, Books, Checkout, Launcher, MemoryGroup, Recorded, Running, mpicc, run_compiler, until,
+    BindTo, CheckedTrace, Checkout, Launcher, MemoryGroup, Recorded, Running, mpicc, run_compiler,
+    until,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -59,9 +60,10 @@ impl Misfortune {
             Recorded::begun(&[], launch, &self.program, &arguments).context(how.to_owned())?;
         until(LIMIT, "all ranks are seen", || {
             let traces = traces_in(&job.traces())?;
-            let books =
-                traces.iter().map(|trace| Books::open(trace)).collect::<Result<Vec<_>>>()?;
-            let seen = books.iter().filter(|one| one.trace.summary.is_some() && one.seen() >= HELD);
+            let checked =
+                traces.iter().map(|trace| CheckedTrace::open(trace)).collect::<Result<Vec<_>>>()?;
+            let seen =
+                checked.iter().filter(|one| one.trace.summary.is_some() && one.seen() >= HELD);
             Ok(seen.count() == 4)
         })?;
         fs::write(self.folder.path().join(GO), "")?;
@@ -100,7 +102,7 @@ impl Misfortune {
     }
 
     /// Returns true if the rank has a log; without one, MPI had not begun.
-    fn has_told(&self, one: &Books) -> bool {
+    fn has_told(&self, one: &CheckedTrace) -> bool {
         let told = usize::try_from(one.trace.identity.rank).ok().map(|rank| self.told(rank));
         told.is_some_and(|told| told.is_ok_and(|told| !told.is_empty()))
     }
@@ -108,7 +110,7 @@ impl Misfortune {
     /// Checks in the full suite that until the last entry of the rank's log the recorded state was
     /// never more than a second old, not counting the time that `lost` gives for this gap, in which
     /// the profiler's thread could not run.
-    fn expect_fresh(&self, one: &Books, lost: fn(&Told) -> Duration) -> Result<()> {
+    fn expect_fresh(&self, one: &CheckedTrace, lost: fn(&Told) -> Duration) -> Result<()> {
         if !suite::is_long() {
             return Ok(());
         }
@@ -152,7 +154,7 @@ fn shell(launch: &Command, script: &str) -> Command {
 }
 
 /// Checks that the figures are complete and plausible.
-fn expect_good(one: &Books) -> Result<()> {
+fn expect_good(one: &CheckedTrace) -> Result<()> {
     let summary = one.summary()?;
     let walked = summary.head.walked;
     ensure!(walked > MEBI, "{walked} B resident\n{}", one.table());
@@ -170,7 +172,7 @@ fn however_one_rank_ends_the_traces_of_all_are_there() -> Result<()> {
         let idle = if suite::is_long() { 1200 + number * 619 % 1300 } else { number * 103 };
         let job = misfortune.run_until_seen(&launch(4)?, how, "1", idle)?;
         let job = job.expect_ranks(4).context(how)?;
-        for one in &job.books {
+        for one in &job.traces {
             let rank = one.trace.identity.rank;
             expect_good(one).with_context(|| format!("{how}: rank {rank}"))?;
             misfortune.expect_fresh(one, |told| told.waited).context(how)?;
@@ -178,8 +180,8 @@ fn however_one_rank_ends_the_traces_of_all_are_there() -> Result<()> {
             let says_goodbye = rank == 1 && (how == "exit" || how == "quick_exit");
             ensure!(!says_goodbye || one.trace.has(flags::CLOSED), "{how}: {}", one.table());
         }
-        let kept = job.books[1].seen();
-        ensure!(kept >= HELD, "{how}: {kept} B\n{}", job.books[1].table());
+        let kept = job.traces[1].seen();
+        ensure!(kept >= HELD, "{how}: {kept} B\n{}", job.traces[1].table());
         let said = job.report()?;
         ensure!(said.contains("ended without") && said.contains("last seen at"), "{how}: {said}");
     }
@@ -203,7 +205,8 @@ fn job_killed_at_any_moment_leaves_readable_traces() -> Result<()> {
         until(LIMIT, "traces of all", || Ok(traces_in(folder.path())?.len() == 4))?;
         // In every third round all ranks have a sample.
         until(LIMIT, "samples of all", || {
-            let has_sample = |trace: &PathBuf| Ok(Books::open(trace)?.trace.summary.is_some());
+            let has_sample =
+                |trace: &PathBuf| Ok(CheckedTrace::open(trace)?.trace.summary.is_some());
             let all =
                 traces_in(folder.path())?.iter().map(has_sample).collect::<Result<Vec<_>>>()?;
             Ok(round % 3 < 2 || all.iter().all(|has_sample| *has_sample))
@@ -217,14 +220,14 @@ fn job_killed_at_any_moment_leaves_readable_traces() -> Result<()> {
         ensure!(traces.len() == 4, "{} traces", traces.len());
         let mut good = 0;
         for trace in &traces {
-            match Books::open(trace) {
+            match CheckedTrace::open(trace) {
                 // Before the first sample there is nothing to check.
-                Ok(books) if books.trace.summary.is_none() => continue,
-                Ok(books) => {
-                    expect_good(&books).with_context(|| format!("round {round}"))?;
-                    if misfortune.has_told(&books) {
+                Ok(checked) if checked.trace.summary.is_none() => continue,
+                Ok(checked) => {
+                    expect_good(&checked).with_context(|| format!("round {round}"))?;
+                    if misfortune.has_told(&checked) {
                         misfortune
-                            .expect_fresh(&books, |told| told.waited)
+                            .expect_fresh(&checked, |told| told.waited)
                             .with_context(|| format!("round {round}"))?;
                     }
                 }
@@ -254,7 +257,7 @@ fn rank_ended_for_its_memory_is_named_with_its_memory() -> Result<()> {
     let idle = if suite::is_long() { 2500 } else { 0 };
     let job = misfortune.run_until_seen(&shell(&launch, &script), "hoard", "2", idle)?;
     let job = job.expect_ranks(4)?;
-    for one in &job.books {
+    for one in &job.traces {
         expect_good(one)?;
         // In a memory group that is full, each thread stands still in its next page fault until the
         // kernel has found memory or ended a process. The kernel does not report this as waiting
@@ -294,21 +297,21 @@ fn stopped_rank_can_be_read_and_goes_on() -> Result<()> {
     kill_process(process, Signal::STOP)?;
     let status = format!("/proc/{}/stat", process.as_raw_nonzero());
     until(LIMIT, "the rank stops", || Ok(fs::read_to_string(&status)?.contains(") T ")))?;
-    let trace = traces_in(&traces)?
-        .into_iter()
-        .find(|file| Books::open(file).is_ok_and(|books| books.trace.identity.rank == 1));
+    let trace = traces_in(&traces)?.into_iter().find(|file| {
+        CheckedTrace::open(file).is_ok_and(|checked| checked.trace.identity.rank == 1)
+    });
     let trace = trace.context("no trace of the rank")?;
-    let before = Books::open(&trace)?;
+    let before = CheckedTrace::open(&trace)?;
     expect_good(&before)?;
     let output = Command::new(&memprof).arg("report").arg(&traces).output()?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     ensure!(said.contains("still running"), "{said}");
     kill_process(process, Signal::CONT)?;
     let before = before.summary()?.head.time;
-    until(LIMIT, "it goes on", || Ok(Books::open(&trace)?.summary()?.head.time > before))?;
+    until(LIMIT, "it goes on", || Ok(CheckedTrace::open(&trace)?.summary()?.head.time > before))?;
     kill_process(process, Signal::KILL)?;
     running.finish()?;
-    expect_good(&Books::open(&trace)?)
+    expect_good(&CheckedTrace::open(&trace)?)
 }
 
 fn child_that_calls_mpi_though_forbidden_disturbs_nothing() -> Result<()> {
@@ -316,7 +319,7 @@ fn child_that_calls_mpi_though_forbidden_disturbs_nothing() -> Result<()> {
     let job = misfortune.run_within(&launch(2)?, "fork", "1")?.expect_ranks(2)?;
     // What becomes of the child is up to MPI; the ranks continue, and are counted without it.
     job.expect_said("the child ended with")?;
-    for one in &job.books {
+    for one in &job.traces {
         expect_good(one)?;
         ensure!(one.trace.has(flags::CLOSED | flags::FINALIZED), "{}", one.table());
         let peak = one.summary()?.head.peak;
@@ -327,7 +330,7 @@ fn child_that_calls_mpi_though_forbidden_disturbs_nothing() -> Result<()> {
 
 /// Returns the number of traces of ranks, without that of the command.
 fn ranks_of(job: &Recorded) -> usize {
-    job.books.iter().filter(|one| one.trace.identity.rank >= 0).count()
+    job.traces.iter().filter(|one| one.trace.identity.rank >= 0).count()
 }
 
 fn several_launches_in_one_script_are_one_recording() -> Result<()> {
@@ -408,7 +411,7 @@ fn ranks_that_see_little_of_proc_and_dev_shm_run() -> Result<()> {
         }
         let job = job.expect_ranks(2)?;
         job.outcome.expect_success().context(what)?;
-        for one in &job.books {
+        for one in &job.traces {
             ensure!(one.trace.has(flags::CLOSED), "{what}: {}", one.table());
             let program = one.trace.identity.program.to_string();
             ensure!(program.ends_with("misfortune"), "{what}: it calls itself `{program}`");

@@ -12,7 +12,7 @@ use quo_tests::example::small_deck;
 use quo_tests::memprof::{PROGRAMS, Profiled};
 use quo_tests::suite::{self, Skipped, Test};
 use quo_tests::{
-    BindTo, Books, Checkout, Launcher, Recorded, Selection, coupled_fortran, fortran_support,
+    BindTo, CheckedTrace, Checkout, Launcher, Recorded, Selection, coupled_fortran, fortran_support,
 };
 use serde_json::Value;
 
@@ -70,7 +70,7 @@ fn reported(job: &Recorded) -> Result<Vec<Value>> {
     Ok(phases.with_context(|| format!("no phases in {told}"))?.clone())
 }
 
-fn expect_resident(one: &Books, name: &str, bytes: u64) -> Result<()> {
+fn expect_resident(one: &CheckedTrace, name: &str, bytes: u64) -> Result<()> {
     let (_, resident) = one.phase_peaks(name, EXECUTABLE)?;
     ensure!(
         (bytes..bytes + 2 * MEBI).contains(&resident),
@@ -84,7 +84,7 @@ fn c() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let job = Recorded::run(2, &c_program(&folder)?, &[])?;
     job.expect_said("done")?.expect_good_books()?;
-    for one in &job.books {
+    for one in &job.traces {
         let (nothing, _) = one.phase_peaks("nothing", EXECUTABLE)?;
         let always = nothing - 64;
         for (name, bytes) in [("quo push machine", 24), ("solve", 12), ("main", 40)] {
@@ -110,7 +110,7 @@ fn fortran() -> Result<()> {
     let program = Checkout::find()?.compile_fortran(&source, folder.path(), &[])?;
     let job = Recorded::run(2, &program, &[])?;
     job.expect_said("done")?.expect_good_books()?;
-    for one in &job.books {
+    for one in &job.traces {
         for (name, bytes) in [("quo push machine", 24), ("main", 40)] {
             let (owned, _) = one.phase_peaks(name, EXECUTABLE)?;
             let expected = bytes * MEBI..(bytes + 1) * MEBI;
@@ -125,7 +125,7 @@ fn numbers_in_c() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let job = Recorded::run(2, &c_program(&folder)?, &["look"])?;
     job.expect_said("done")?.expect_good_books()?;
-    for one in &job.books {
+    for one in &job.traces {
         expect_resident(one, "looks", 32 * MEBI)?;
     }
     Ok(())

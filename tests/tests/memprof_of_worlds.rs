@@ -54,11 +54,11 @@ fn sleeping_rank_is_seen_to_give_back_application_memory() -> Result<()> {
     let job = Recorded::ended(&often, &launch, &program, &["64", "300"])?.expect_ranks(2)?;
     job.outcome.expect_success()?;
     job.expect_good_books()?;
-    let books = job.books.get(1).context("no rank 1")?;
+    let checked = job.traces.get(1).context("no rank 1")?;
     let kept = |class: Class| APPLICATION(class) || class == Class::Slack;
-    let samples: Vec<(u64, u64)> = books
+    let samples: Vec<(u64, u64)> = checked
         .full()
-        .map(|(_, rows)| (books.resident(rows, APPLICATION), books.resident(rows, kept)))
+        .map(|(_, rows)| (checked.resident(rows, APPLICATION), checked.resident(rows, kept)))
         .collect();
     // Array and freed blocks; little of both; the array again.
     let stages: [fn(u64, u64) -> bool; 3] = [
@@ -72,7 +72,7 @@ fn sleeping_rank_is_seen_to_give_back_application_memory() -> Result<()> {
             seen += 1;
         }
     }
-    ensure!(seen == stages.len(), "{seen} of three stages in {samples:?}\n{}", books.table());
+    ensure!(seen == stages.len(), "{seen} of three stages in {samples:?}\n{}", checked.table());
     Ok(())
 }
 
@@ -91,10 +91,10 @@ fn started_ranks_that_leave_have_books_of_their_own() -> Result<()> {
     job.expect_said("3 processes have ended")?;
     // On MPICH a separate process starts the others.
     let apart = u64::from(Launcher::find()?.family() == Family::Mpich);
-    ensure!(job.books.len() as u64 == 4 + apart, "{}", job.outcome.report());
-    for one in &job.books {
+    ensure!(job.traces.len() as u64 == 4 + apart, "{}", job.outcome.report());
+    for one in &job.traces {
         ensure!(one.trace.has(flags::FINALIZED), "saw no MPI_Finalize\n{}", one.table());
-        one.expect_closed_books()?;
+        one.expect_all_attributed()?;
     }
     // The report lists all ranks as one job, and says which were started.
     let report = report(&job)?;
@@ -250,7 +250,7 @@ fn a_world_that_asks_for_hosts_closes_its_books() -> Result<()> {
     job.expect_good_books()?;
     expect_starts(&job)?;
     job.expect_said("epoch 1 size 2: 1 stay, 0 leave, 1 join")?;
-    ensure!(job.books.len() >= 2, "{}", job.outcome.report());
+    ensure!(job.traces.len() >= 2, "{}", job.outcome.report());
     Ok(())
 }
 
@@ -268,7 +268,7 @@ fn a_benchmark_of_starts_closes_its_books() -> Result<()> {
     }
     job.outcome.expect_success()?;
     job.expect_good_books()?;
-    ensure!(job.books.len() >= 4, "{}", job.outcome.report());
+    ensure!(job.traces.len() >= 4, "{}", job.outcome.report());
     Ok(())
 }
 

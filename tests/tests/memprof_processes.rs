@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use memprof_trace::layout::flags;
 use memprof_trace::read::Trace;
 use quo_tests::memprof::{PROGRAMS, Profiled, fake_mpi, traces_in};
-use quo_tests::{APPLICATION, Books, Checkout, run_compiler, until};
+use quo_tests::{APPLICATION, CheckedTrace, Checkout, run_compiler, until};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const MEBI: u64 = 1 << 20;
@@ -50,25 +50,26 @@ fn family(folder: &Path) -> Result<PathBuf> {
 }
 
 /// Runs the program and returns its traces.
-fn run(how: &str) -> Result<(tempfile::TempDir, Vec<Books>)> {
+fn run(how: &str) -> Result<(tempfile::TempDir, Vec<CheckedTrace>)> {
     let folder = tempfile::tempdir()?;
     let program = family(folder.path())?;
     let traces = folder.path().join("traces");
     fs::create_dir(&traces)?;
     Profiled::new(program, &traces)?.arg(how).run(LIMIT)?.expect_success()?;
-    let books = traces_in(&traces)?.iter().map(|file| Books::open(file)).collect::<Result<_>>()?;
-    Ok((folder, books))
+    let checked =
+        traces_in(&traces)?.iter().map(|file| CheckedTrace::open(file)).collect::<Result<_>>()?;
+    Ok((folder, checked))
 }
 
-fn expect_rank(books: &Books) -> Result<()> {
-    books.expect_whole_run()?;
-    let peak = books.peak(APPLICATION);
-    ensure!((20 * MEBI..40 * MEBI).contains(&peak), "{peak} B\n{}", books.table());
+fn expect_rank(checked: &CheckedTrace) -> Result<()> {
+    checked.expect_whole_run()?;
+    let peak = checked.peak(APPLICATION);
+    ensure!((20 * MEBI..40 * MEBI).contains(&peak), "{peak} B\n{}", checked.table());
     Ok(())
 }
 
-fn only(books: &[Books]) -> Result<&Books> {
-    match books {
+fn only(checked: &[CheckedTrace]) -> Result<&CheckedTrace> {
+    match checked {
         [one] => Ok(one),
         more => bail!("{} traces", more.len()),
     }
@@ -89,8 +90,8 @@ fn states(report: &serde_json::Value) -> Vec<String> {
 }
 
 fn child_that_calls_mpi_is_the_rank_not_its_parent() -> Result<()> {
-    let (_folder, books) = run("child")?;
-    let one = only(&books)?;
+    let (_folder, checked) = run("child")?;
+    let one = only(&checked)?;
     expect_rank(one)?;
     ensure!(one.trace.identity.rank == 0, "rank {}", one.trace.identity.rank);
     Ok(())
@@ -111,22 +112,22 @@ fn a_rank_that_becomes_a_daemon_is_one_rank() -> Result<()> {
 }
 
 fn programs_that_a_rank_starts_in_any_way_leave_nothing() -> Result<()> {
-    let (_folder, books) = run("vfork")?;
-    expect_rank(only(&books)?)
+    let (_folder, checked) = run("vfork")?;
+    expect_rank(only(&checked)?)
 }
 
 fn unreported_child_leaves_the_rank_alone() -> Result<()> {
-    let (_folder, books) = run("clone")?;
-    expect_rank(only(&books)?)
+    let (_folder, checked) = run("clone")?;
+    expect_rank(only(&checked)?)
 }
 
 fn rank_that_becomes_another_has_a_trace_of_each() -> Result<()> {
-    let (folder, books) = run("exec")?;
-    ensure!(books.len() == 2, "{} traces", books.len());
-    let mut images: Vec<u32> = books.iter().map(|one| one.trace.identity.image).collect();
+    let (folder, checked) = run("exec")?;
+    ensure!(checked.len() == 2, "{} traces", checked.len());
+    let mut images: Vec<u32> = checked.iter().map(|one| one.trace.identity.image).collect();
     images.sort_unstable();
     ensure!(images == [0, 1], "{images:?}");
-    let last = books.iter().find(|one| one.trace.identity.image == 1).context("no second")?;
+    let last = checked.iter().find(|one| one.trace.identity.image == 1).context("no second")?;
     expect_rank(last)?;
     let names: Vec<_> = traces_in(&folder.path().join("traces"))?;
     ensure!(names.iter().any(|name| name.to_string_lossy().ends_with("-2.memprof")), "{names:?}");
@@ -137,8 +138,8 @@ fn rank_that_becomes_another_has_a_trace_of_each() -> Result<()> {
 }
 
 fn what_a_rank_was_before_leaves_nothing() -> Result<()> {
-    let (_folder, books) = run("wrapper")?;
-    let one = only(&books)?;
+    let (_folder, checked) = run("wrapper")?;
+    let one = only(&checked)?;
     ensure!(one.trace.identity.image == 0, "image {}", one.trace.identity.image);
     expect_rank(one)
 }
@@ -153,7 +154,7 @@ fn shells_between_launcher_and_rank_leave_nothing_however_they_end() -> Result<(
         let finished = Profiled::new("sh", &traces)?.args(&["-c", &script]).run(LIMIT)?;
         ensure!(finished.stdout.contains("a rank"), "{}", finished.report());
         ensure!(!finished.stderr.contains("memprof"), "{}", finished.report());
-        expect_rank(&Books::open(finished.trace()?)?).with_context(|| ending.to_string())?;
+        expect_rank(&CheckedTrace::open(finished.trace()?)?).with_context(|| ending.to_string())?;
     }
     Ok(())
 }

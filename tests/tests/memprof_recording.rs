@@ -16,8 +16,8 @@ use memprof_trace::layout::{Class, flags};
 use quo_tests::memprof::{PROGRAMS, traces_in};
 use quo_tests::suite::{self, Skipped, Test};
 use quo_tests::{
-    APPLICATION, BindTo, Books, Checkout, Frames, Launcher, MPI, Recorded, Running, Selection,
-    Still, fortran_support, mpicc, mpifort, run_compiler,
+    APPLICATION, BindTo, CheckedTrace, Checkout, Frames, Launcher, MPI, Recorded, Running,
+    Selection, StoppedProcesses, fortran_support, mpicc, mpifort, run_compiler,
 };
 use serde_json::{Value, json};
 
@@ -165,7 +165,7 @@ fn usual() -> Result<()> {
         for file in traces_in(&job.traces())? {
             ensure!(file.metadata()?.len() == 4 * MEBI, "{} has another size", file.display());
         }
-        for one in &job.books {
+        for one in &job.traces {
             let application = one.peak(APPLICATION);
             ensure!(application >= 30 * MEBI, "{application} B\n{}", one.table());
             ensure!(one.peak(MPI) > MEBI / 2, "MPI has nothing\n{}", one.table());
@@ -177,7 +177,7 @@ fn usual() -> Result<()> {
 
 /// Checks that a plain C program has only its own component and MPI's, and that the parts of MPI
 /// are separate.
-fn expect_components(one: &Books, library: &str) -> Result<()> {
+fn expect_components(one: &CheckedTrace, library: &str) -> Result<()> {
     let name = format!("mpi.core:{library}");
     let of = |wanted: &dyn Fn(Class, &str) -> bool| {
         let rows = one.trace.summary.iter().flat_map(|summary| summary.rows.iter().enumerate());
@@ -231,14 +231,14 @@ fn node() -> Result<()> {
     running.wait_for("at rest", RANKS)?;
 
     let files = traces_in(&traces)?;
-    let process = |file: &PathBuf| Ok(Books::open(file)?.trace.identity.pid);
+    let process = |file: &PathBuf| Ok(CheckedTrace::open(file)?.trace.identity.pid);
     let processes: Vec<u32> = files.iter().map(process).collect::<Result<_>>()?;
     ensure!(processes.len() == RANKS, "{} traces", processes.len());
-    let still = Still::hold(&processes)?;
+    let still = StoppedProcesses::hold(&processes)?;
     // By the kernel, at the last look at each process.
     let mut last: HashMap<u64, u64> = HashMap::new();
     for file in &files {
-        let one = Books::open(file)?;
+        let one = CheckedTrace::open(file)?;
         let (sample, _) = one.full().last().context("no sample")?;
         last.insert(one.trace.identity.pid.into(), sample.kernel_resident);
     }
@@ -296,7 +296,7 @@ fn fresh_buffers() -> Result<()> {
 fn faults() -> Result<()> {
     let job = Recorded::run_with(&["--faults"], 2, &compile_c("fresh_buffers.c")?, &[])?;
     job.expect_said("received")?.expect_good_books()?;
-    for one in &job.books {
+    for one in &job.traces {
         let trace = &one.trace;
         if !trace.has(flags::FAULTS) {
             return Err(Skipped("the kernel does not tell of page faults here".into()).into());
@@ -336,7 +336,7 @@ fn threads() -> Result<()> {
 fn shared_window() -> Result<()> {
     let job = Recorded::run(3, &compile_c("shared_window.c")?, &[])?;
     job.expect_said("done")?.expect_good_books()?;
-    for one in &job.books {
+    for one in &job.traces {
         let (_, rows) = one.asked().next().context("no sample was asked for")?;
         let users = one.resident(rows, |class| class == Class::MpiForUser);
         let fits = (8 * MEBI..9 * MEBI).contains(&users);
@@ -351,7 +351,7 @@ fn sessions() -> Result<()> {
         return Err(Skipped("the MPI has no sessions".into()).into());
     }
     job.expect_said("done")?.expect_good_books()?;
-    for one in &job.books {
+    for one in &job.traces {
         let ended = flags::INITIALIZED | flags::FINALIZED | flags::CLOSED;
         ensure!(one.trace.state.flags & ended == ended, "flags {:#x}", one.trace.state.flags);
         let phase =
@@ -379,7 +379,7 @@ fn phases() -> Result<()> {
     let options = ["--max-overhead", "100", "--interval", "1000"];
     let job = Recorded::run_with(&options, 2, &compile_c("phases.c")?, &[])?;
     job.expect_said("done")?.expect_good_books()?;
-    for one in &job.books {
+    for one in &job.traces {
         ensure!(!one.trace.has(flags::PAUSED), "still paused");
         // Nothing is looked at between MPI_Pcontrol(0) and 1: owned memory is counted, resident
         // memory is not.
@@ -425,7 +425,7 @@ fn pcontrol() -> Result<()> {
     for (name, phase) in [("MPI", "usual"), ("PMPI", "other")] {
         let job = Recorded::run(2, &program, &[name, &COUNT.to_string()])?;
         job.expect_said("done")?.expect_good_books()?.expect_phases(&[phase])?;
-        for one in &job.books {
+        for one in &job.traces {
             let has = |(_, rows)| one.resident(rows, |class| class == Class::AppExecutable);
             let held: Vec<u64> = one.asked().map(has).collect();
             // Each sample shows the memory at that moment.
@@ -456,7 +456,7 @@ fn silence() -> Result<()> {
 fn children() -> Result<()> {
     let job = Recorded::run(2, &compile_c("children.c")?, &[])?;
     job.expect_said("done")?.expect_good_books()?;
-    for one in &job.books {
+    for one in &job.traces {
         // The child's 100 MiB do not belong to the rank.
         let application = one.peak(APPLICATION);
         ensure!(application < 30 * MEBI, "{application} B\n{}", one.table());
@@ -525,10 +525,10 @@ fn killed() -> Result<()> {
     let files = traces_in(&traces)?;
     ensure!(files.len() == 2, "{} traces\n{}", files.len(), outcome.report());
     for file in &files {
-        let one = Books::open(file)?;
+        let one = CheckedTrace::open(file)?;
         ensure!(!one.trace.has(flags::FINALIZED), "it says that it ended well\n{}", one.table());
         ensure!(one.trace.has(flags::INITIALIZED), "no MPI_Init\n{}", one.table());
-        one.expect_closed_books()?;
+        one.expect_all_attributed()?;
     }
     let memprof = Checkout::find()?.program("memprof")?;
     let output = Command::new(&memprof).arg("report").arg(&traces).output()?;
@@ -588,7 +588,7 @@ fn dlopened() -> Result<()> {
     let program = compile("cc".as_ref(), "dlopened.c", &["-std=gnu11", "-O1", "-ldl"])?;
     let job = Recorded::run(2, &program, &[&library])?;
     job.expect_said("done")?.expect_good_books()?;
-    for one in &job.books {
+    for one in &job.traces {
         // Memory from before MPI counts, although nothing showed then that MPI would be
         // initialised.
         let peak = one.peak(APPLICATION);
@@ -601,7 +601,7 @@ fn fortran(source: &str) -> Result<()> {
     fortran_support().map_err(|reason| Skipped(reason.to_string()))?;
     let job = Recorded::run(2, &compile(&mpifort(), source, &["-O1"])?, &[])?;
     job.expect_said("done")?.expect_good_books()?;
-    for one in &job.books {
+    for one in &job.traces {
         let application = one.peak(APPLICATION);
         ensure!(application >= 19 * MEBI, "{application} B\n{}", one.table());
     }
@@ -635,7 +635,7 @@ fn fortran_calls() -> Result<()> {
             let options = ["--max-overhead", "100", "--interval", "1000"];
             let job = Recorded::run_with(&options, 2, &program, &[which])?;
             job.expect_said("done")?.expect_good_books()?.expect_phases(&["pcontrol 3"])?;
-            for one in &job.books {
+            for one in &job.traces {
                 let seen = one.functions_at_peaks();
                 let is_seen = seen.iter().any(|name| name == function);
                 ensure!(is_seen, "{source}: {seen:?}, not {function}\n{}", one.table());
@@ -665,7 +665,7 @@ fn python() -> Result<()> {
     let script = script.to_str().context("a path that is no text")?.to_owned();
     let job = Recorded::run(2, Path::new(python), &[&script])?;
     job.expect_said("done")?.expect_good_books()?;
-    for one in &job.books {
+    for one in &job.traces {
         ensure!(!one.trace.has(flags::OWN_ALLOCATOR), "it has the C library's\n{}", one.table());
     }
     // The C library has mapped a locale, which no interposed call has shown.

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use memprof_trace::layout::{Class, lost};
 use quo_tests::memprof::{Finished, PROGRAMS, Profiled, fake_mpi, preload};
 use quo_tests::suite::Skipped;
-use quo_tests::{Books, Checkout, run_compiler};
+use quo_tests::{CheckedTrace, Checkout, run_compiler};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -74,9 +74,9 @@ fn told(finished: &Finished) -> Result<Vec<String>> {
     match finished.traces.as_slice() {
         [] => Ok(finished.stderr.lines().map(str::to_owned).collect()),
         _ => {
-            let books = Books::open(finished.trace()?)?;
-            books.summary()?;
-            Ok(books.notes())
+            let checked = CheckedTrace::open(finished.trace()?)?;
+            checked.summary()?;
+            Ok(checked.notes())
         }
     }
 }
@@ -200,8 +200,8 @@ fn refused_system_calls_cost_only_their_own_findings() -> Result<()> {
             let wrapper = [&[refusing.as_str(), error], calls, &["--"]].concat();
             let faults = what == "perf_event_open";
             let finished = holds(&wrapper, &program, &traces, faults).context(what)?;
-            let books = Books::open(finished.trace()?).context(what)?;
-            let notes = books.notes();
+            let checked = CheckedTrace::open(finished.trace()?).context(what)?;
+            let notes = checked.notes();
             let is_said = notes.iter().any(|note| note.contains(said));
             ensure!(is_said || said.is_empty() && notes.is_empty(), "{what}: {notes:?}");
         }
@@ -343,7 +343,7 @@ fn bad_components_file_is_reported_once_and_the_program_runs() -> Result<()> {
 
 /// Returns the trace of a program with these lines in the file of components, and the report's
 /// lines on it.
-fn named(program: &Path, lines: &str) -> Result<(Books, String)> {
+fn named(program: &Path, lines: &str) -> Result<(CheckedTrace, String)> {
     let folder = tempfile::tempdir()?;
     let (file, traces) = (folder.path().join("components"), folder.path().join("traces"));
     fs::write(&file, lines)?;
@@ -354,7 +354,7 @@ fn named(program: &Path, lines: &str) -> Result<(Books, String)> {
     ensure!(finished.expect_success()?.stderr.is_empty(), "{}", finished.report());
     let report = memprof(&["report", "--all", &traces.display().to_string()])?;
     let said = String::from_utf8_lossy(&report.stdout).into_owned();
-    Ok((Books::open(finished.trace()?)?, said))
+    Ok((CheckedTrace::open(finished.trace()?)?, said))
 }
 
 fn a_file_of_components_decides_what_objects_are_called() -> Result<()> {
@@ -392,14 +392,14 @@ fn components_file_decides_what_an_mpi_library_is() -> Result<()> {
         let [trace] = &quo_tests::memprof::traces_in(Path::new(&traces))?[..] else {
             anyhow::bail!("not one trace\n{said}");
         };
-        let books = Books::open(trace)?;
+        let checked = CheckedTrace::open(trace)?;
         let names: Vec<String> =
-            (0..books.summary()?.rows.len()).map(|at| books.trace.component_name(at)).collect();
+            (0..traces.summary()?.rows.len()).map(|at| checked.trace.component_name(at)).collect();
         let name = lines.split_whitespace().nth(1).unwrap_or("mpi.core:libfakempi.so");
         ensure!(names.iter().any(|other| other == name) && said.contains(name), "{name}: {said}");
         let before = "mpi.core:libfakempi.so";
         ensure!(lines.is_empty() || !said.contains(before), "{before} is still there\n{said}");
-        peaks.push(books.owned_peak(|class| class == Class::AppLibrary)?);
+        peaks.push(checked.owned_peak(|class| class == Class::AppLibrary)?);
         fs::remove_dir_all(&traces)?;
     }
     // MPI's memory is the application's here.
@@ -424,11 +424,11 @@ fn what_finds_no_room_is_counted_and_said_once() -> Result<()> {
     let traces = folder.path().join("traces");
     fs::create_dir(&traces)?;
     let finished = holds(&["env"], &program, &traces, false)?;
-    let books = Books::open(finished.trace()?)?;
-    let lost = books.summary()?.head.lost[lost::SEGMENTS];
+    let checked = CheckedTrace::open(finished.trace()?)?;
+    let lost = checked.summary()?.head.lost[lost::SEGMENTS];
     // There are 256 rows, and the program has also mapped its libraries and the trace.
-    ensure!((145..200).contains(&lost), "{lost} found no room\n{}", books.table());
-    let said = books.notes();
+    ensure!((145..200).contains(&lost), "{lost} found no room\n{}", checked.table());
+    let said = checked.notes();
     let count = said.iter().filter(|note| note.contains("more mapped files")).count();
     ensure!(count == 1, "{said:?}");
     let report = memprof(&["report", "--json", &traces.display().to_string()])?;
@@ -493,9 +493,9 @@ fn allocators_that_are_preloaded_or_linked_keep_their_work() -> Result<()> {
             let profiled = Profiled::new(program, &traces)?.env("LD_PRELOAD", both);
             let finished = profiled.env("MEMPROF_RECORD", "all").run(LIMIT)?;
             finished.expect_success()?;
-            let books = Books::open(finished.trace()?)?;
-            let owned = books.owned_peak(quo_tests::APPLICATION)?;
-            ensure!(owned >= 20 << 20, "{library}: {owned} B\n{}", books.table());
+            let checked = CheckedTrace::open(finished.trace()?)?;
+            let owned = checked.owned_peak(quo_tests::APPLICATION)?;
+            ensure!(owned >= 20 << 20, "{library}: {owned} B\n{}", checked.table());
             fs::remove_dir_all(&traces)?;
             tried += 1;
         }

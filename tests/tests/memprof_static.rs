@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use memprof_trace::layout::{Class, flags};
 use quo_tests::memprof::{PROGRAMS, fake_mpi};
 use quo_tests::suite::Skipped;
-use quo_tests::{Books, Checkout, Recorded, run_compiler};
+use quo_tests::{CheckedTrace, Checkout, Recorded, run_compiler};
 
 const MEBI: u64 = 1 << 20;
 
@@ -53,7 +53,7 @@ fn expect_static(job: &Recorded) -> Result<()> {
     ensure!(job.outcome.stderr.contains("static"), "{}", job.outcome.report());
     let report = job.report()?;
     ensure!(report.contains("linked"), "the report does not say how it is linked\n{report}");
-    for one in &job.books {
+    for one in &job.traces {
         ensure!(one.trace.has(flags::STATIC), "{}", one.table());
         let calls = one.trace.phases.iter().any(|row| row.row.name.to_string() == "init");
         ensure!(calls, "MPI_Init was not seen\n{}", one.table());
@@ -62,7 +62,7 @@ fn expect_static(job: &Recorded) -> Result<()> {
 }
 
 /// Runs `static_books.c` with the fake MPI.
-fn books(compiler: &str, words: &[&str], arguments: &[&str]) -> Result<Recorded> {
+fn checked(compiler: &str, words: &[&str], arguments: &[&str]) -> Result<Recorded> {
     find_archive("libc.a")?;
     let fake = fake_mpi()?;
     let program = folder()?.join(words.concat().replace(['-', '+', '='], "_"));
@@ -82,18 +82,18 @@ fn books(compiler: &str, words: &[&str], arguments: &[&str]) -> Result<Recorded>
 
 fn books_of_a_static_program_are_right_to_the_byte() -> Result<()> {
     for how in ["-static", "-static-pie"] {
-        books("cc", &["-D_GNU_SOURCE", "-std=gnu11", "-fPIE", how], &[])?;
+        checked("cc", &["-D_GNU_SOURCE", "-std=gnu11", "-fPIE", how], &[])?;
     }
     Ok(())
 }
 
 fn books_of_a_static_cxx_program_are_exact() -> Result<()> {
-    books("c++", &["-std=gnu++17", "-static", "-x", "c++"], &[]).map(drop)
+    checked("c++", &["-std=gnu++17", "-static", "-x", "c++"], &[]).map(drop)
 }
 
 fn books_without_symbols_are_right_but_for_callbacks() -> Result<()> {
     let words = ["-D_GNU_SOURCE", "-std=gnu11", "-static", "-s"];
-    let job = books("cc", &words, &["--no-callbacks"])?;
+    let job = checked("cc", &words, &["--no-callbacks"])?;
     let report = job.report()?;
     ensure!(report.contains("without symbols"), "{report}");
     Ok(())
@@ -197,7 +197,7 @@ fn phases_of_a_static_program_have_their_names() -> Result<()> {
 
 /// Checks the memory of MPI_Alloc_mem after the windows were freed: this MPI adds a few bytes of
 /// its own.
-fn expect_given(one: &Books) -> Result<()> {
+fn expect_given(one: &CheckedTrace) -> Result<()> {
     // The process may request another sample when it ends, if there is time for one.
     let (_, rows) = one.asked().next().context("no sample was asked for")?;
     let users = rows.iter().filter(|row| one.class(row.component) == Class::MpiForUser);
@@ -208,7 +208,7 @@ fn expect_given(one: &Books) -> Result<()> {
 
 fn what_mpi_gives_to_a_static_program_is_the_programs() -> Result<()> {
     let job = with_mpich("mpicc.mpich", "usual.c", &["-static"], ALL)?;
-    for one in &job.books {
+    for one in &job.traces {
         expect_given(one)?;
         // MPI's segments count: UCX patches a jump over the wrapped call to map them.
         let shared = one.owned_peak(|class| class == Class::MpiShared)?;
@@ -228,7 +228,7 @@ fn a_static_program_reads_its_own_numbers_and_names_regions() -> Result<()> {
     let words = [&*include];
     let job = with_mpich_and(&words, "mpicc.mpich", "static_numbers.c", &["-static"], &libraries)?;
     job.expect_said("done")?.expect_phases(&["init", "main", "finalize", "looks"])?;
-    for one in &job.books {
+    for one in &job.traces {
         let (owned, _) = one.phase_peaks("looks", |class| class == Class::AppExecutable)?;
         ensure!((32 * MEBI..33 * MEBI).contains(&owned), "{owned} B\n{}", one.table());
     }
@@ -251,7 +251,7 @@ fn pushes_of_a_static_program_are_phases() -> Result<()> {
     let words = [&*includes[0], &*includes[1], "-DWITH_QUO"];
     let job = with_mpich_and(&words, "mpicc.mpich", "static_numbers.c", &["-static"], &libraries)?;
     job.expect_said("done")?.expect_phases(&["looks", "quo push machine"])?;
-    for one in &job.books {
+    for one in &job.traces {
         let (owned, _) =
             one.phase_peaks("quo push machine", |class| class == Class::AppExecutable)?;
         ensure!(owned >= 24 * MEBI, "{owned} B\n{}", one.table());
@@ -267,7 +267,7 @@ fn static_fortran_is_seen() -> Result<()> {
     let libraries = [&["-lmpichfort"][..], ALL].concat();
     let job = with_mpich("mpifort.mpich", "messages_mpif.f", &["-static"], &libraries)?;
     job.expect_said("done")?;
-    for one in &job.books {
+    for one in &job.traces {
         let application = one.owned_peak(|class| class == Class::AppExecutable)?;
         ensure!(application >= 19 * MEBI, "{application} B\n{}", one.table());
     }
@@ -278,7 +278,7 @@ fn a_program_that_holds_only_mpi_is_seen_by_library() -> Result<()> {
     let job = with_mpich("mpicc.mpich", "fresh_buffers.c", &[], ONLY_MPI)?;
     job.expect_fresh_buffers()?;
     let job = with_mpich("mpicc.mpich", "usual.c", &[], ONLY_MPI)?;
-    for one in &job.books {
+    for one in &job.traces {
         expect_given(one)?;
         let names: Vec<String> =
             (0..one.summary()?.rows.len()).map(|at| one.trace.component_name(at)).collect();
@@ -295,7 +295,7 @@ fn static_program_without_the_archive_is_named_at_the_end() -> Result<()> {
     command.arg("-static").arg(source("nothing.c")?).arg("-o").arg(&program);
     run_compiler(&mut command)?;
     let job = Recorded::under(&launch_in_use()?, &program, &[])?;
-    ensure!(job.books.is_empty(), "a program that cannot be entered was recorded");
+    ensure!(job.traces.is_empty(), "a program that cannot be entered was recorded");
     let closing = &job.outcome.stderr;
     for wanted in ["no rank recorded anything", "is linked statically", "memprof flags"] {
         ensure!(closing.contains(wanted), "{}", job.outcome.report());

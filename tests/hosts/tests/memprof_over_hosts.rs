@@ -15,7 +15,7 @@ use quo_hosts::slurm::{self, Options, Slurm};
 use quo_hosts::suite::{self, Skipped};
 use quo_hosts::{HostJob, Hosts, Layout};
 use quo_tests::memprof::{PROGRAMS, traces_in};
-use quo_tests::{APPLICATION, Books, Checkout, Recorded, Running, mpicc, run_compiler};
+use quo_tests::{APPLICATION, CheckedTrace, Checkout, Recorded, Running, mpicc, run_compiler};
 use serde_json::Value;
 
 use support::{expect_nothing_left, until};
@@ -59,22 +59,22 @@ impl Bed {
     }
 
     /// Returns the existing traces of ranks, in rank order.
-    fn books(&self) -> Result<Vec<Books>> {
+    fn traces(&self) -> Result<Vec<CheckedTrace>> {
         let files = traces_in(&self.traces())?;
-        let mut books: Vec<Books> =
-            files.iter().map(|file| Books::open(file)).collect::<Result<_>>()?;
-        books.sort_by_key(|one| one.trace.identity.rank);
-        Ok(books)
+        let mut traces: Vec<CheckedTrace> =
+            files.iter().map(|file| CheckedTrace::open(file)).collect::<Result<_>>()?;
+        traces.sort_by_key(|one| one.trace.identity.rank);
+        Ok(traces)
     }
 
     /// Waits until the traces show that this many ranks hold their memory.
     fn wait_until_seen(&self, running: &Running, ranks: usize) -> Result<()> {
         running.wait_for("rank ", ranks)?;
-        let holds = |one: &Books| {
+        let holds = |one: &CheckedTrace| {
             one.trace.summary.as_ref().is_some_and(|summary| summary.head.peak >= HELD)
         };
         until("all ranks are seen", || {
-            Ok(self.books()?.iter().filter(|one| holds(one)).count() == ranks)
+            Ok(self.traces()?.iter().filter(|one| holds(one)).count() == ranks)
         })
     }
 }
@@ -120,10 +120,10 @@ fn bytes(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
 
-/// Checks the memory of each rank of `usual.c`, closed books, and the host in each trace.
+/// Checks the memory of each rank of `usual.c`, all bytes attributed, and the host in each trace.
 fn expect_usual(recorded: &Recorded, hosts: &[&str]) -> Result<()> {
     recorded.expect_said("done")?.expect_good_books()?;
-    for (one, host) in recorded.books.iter().zip(hosts) {
+    for (one, host) in recorded.traces.iter().zip(hosts) {
         let (owned, resident) = (one.owned_peak(APPLICATION)?, one.peak(APPLICATION));
         let right =
             (38 * MEBI..39 * MEBI).contains(&owned) && (30 * MEBI..39 * MEBI).contains(&resident);
@@ -189,7 +189,7 @@ fn status_is_that_of_a_job_ended_on_another_host() -> Result<()> {
     let right = [("host0", vec![(0, "killed")]), ("host1", vec![(1, "killed")])];
     let report = report(&bed.traces())?;
     ensure!(seen(&report) == right, "{:?}", seen(&report));
-    let one = bed.books()?.pop().context("no trace")?;
+    let one = bed.traces()?.pop().context("no trace")?;
     let peak = one.peak(APPLICATION);
     ensure!((HELD..HELD + MEBI).contains(&peak), "{peak} B\n{}", one.table());
     hosts.down()
@@ -209,12 +209,12 @@ fn stubborn<'a>(bed: &Bed, hosts: &'a Hosts) -> Result<HostJob<'a>> {
 
 /// Returns the time for which each rank has been recorded, and checks the memory that it holds.
 fn times(bed: &Bed) -> Result<Vec<u64>> {
-    let time = |one: &Books| {
+    let time = |one: &CheckedTrace| {
         let head = &one.summary()?.head;
         ensure!(head.peak >= HELD, "{} B\n{}", head.peak, one.table());
         Ok(head.time)
     };
-    bed.books()?.iter().map(time).collect()
+    bed.traces()?.iter().map(time).collect()
 }
 
 /// Waits until each of these ranks has been recorded for longer than before.

@@ -15,8 +15,8 @@ use super::{Block, Kind, Page, Run};
 use crate::checkout::Checkout;
 use crate::compilers::{mpicc, mpicxx, mpifort, python_tools};
 use crate::installation::Installation;
+use crate::launch::{Outcome, Running};
 use crate::leftovers;
-use crate::running::{Outcome, Running};
 
 /// Time limit of one block.
 const LIMIT: Duration = Duration::from_secs(180);

@@ -16,7 +16,7 @@ use core::ffi::c_char;
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use crate::base::arch::entry;
-use crate::interpose::{self, mappings, special, threads};
+use crate::interpose::{self, mappings, mpi_calls, threads};
 use crate::ledger::heap::calls;
 
 /// Nonzero where another instance of the tool does the work.
@@ -149,7 +149,7 @@ unsafe extern "C-unwind" fn bind(call: *const Call) -> usize {
     target
 }
 
-special::forward!(first_call, bind, "mov rdi, r11");
+mpi_calls::forward!(first_call, bind, "mov rdi, r11");
 
 core::arch::global_asm!(
     ".macro memprof_mpi name, words",

@@ -5,7 +5,7 @@
 
 use super::EVENTS;
 use super::hooked::{Function, real};
-use super::special::forward;
+use super::mpi_calls::forward;
 
 macro_rules! endings {
     ($($entry:ident, $work:ident => $function:ident, $event:ident;)*) => {$(

@@ -5,7 +5,7 @@
 #[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
 pub(crate) mod archive;
 #[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
-mod subscription;
+mod ucx_events;
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod ending;
@@ -16,11 +16,11 @@ mod loader;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) mod mappings;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(crate) mod mpi_calls;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod openmp;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod patch;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-pub(crate) mod special;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) mod threads;
 

@@ -15,7 +15,7 @@ use memprof_boundary::elf::relocation::{ADDRESS, GLOBAL_DATA, JUMP_SLOT};
 use memprof_boundary::slots::{SlotWriter, word};
 use memprof_boundary::{functions, thunks};
 
-use super::{hooked, openmp, special};
+use super::{hooked, mpi_calls, openmp};
 use crate::base::dictionary::Class;
 use crate::base::thread::Guard;
 use crate::base::{diagnostics, kernel};
@@ -226,7 +226,7 @@ pub fn mpi_target(symbol: &[u8], real: usize) -> Option<usize> {
     if owners::component_at(real) == Some(crate::base::component::Component::TOOL) {
         return None;
     }
-    if let Some(pcontrol) = special::pcontrol(symbol, real) {
+    if let Some(pcontrol) = mpi_calls::pcontrol(symbol, real) {
         return Some(pcontrol);
     }
     let name = functions::find(symbol)?;
@@ -239,7 +239,7 @@ pub fn mpi_target(symbol: &[u8], real: usize) -> Option<usize> {
         );
         return None;
     }
-    Some(special::around(name).unwrap_or(entry))
+    Some(mpi_calls::around(name).unwrap_or(entry))
 }
 
 /// Returns the address that the loader would find for a slot that has not been called through yet.

@@ -11,18 +11,18 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 /// Processes that are stopped until this is dropped.
 #[derive(Debug)]
-pub struct Still {
+pub struct StoppedProcesses {
     processes: Vec<Pid>,
 }
 
-impl Still {
+impl StoppedProcesses {
     /// Stops processes, each with all its threads.
     ///
     /// # Errors
     ///
     /// A process is gone, or does not stop.
-    pub fn hold(processes: &[u32]) -> Result<Still> {
-        let mut still = Still { processes: Vec::new() };
+    pub fn hold(processes: &[u32]) -> Result<StoppedProcesses> {
+        let mut still = StoppedProcesses { processes: Vec::new() };
         for &process in processes {
             let process = Pid::from_raw(i32::try_from(process)?).context("no process has 0")?;
             kill_process(process, Signal::STOP)?;
@@ -52,7 +52,7 @@ fn stands(process: Pid) -> Result<bool> {
     Ok(true)
 }
 
-impl Drop for Still {
+impl Drop for StoppedProcesses {
     fn drop(&mut self) {
         for process in &self.processes {
             let _already_gone = kill_process(*process, Signal::CONT);

@@ -105,7 +105,7 @@ unsafe fn begin(name: &str, profiling: bool, words: [usize; 6]) -> usize {
     tell(|events| (events.begins)());
     phases::mpi_begins();
     #[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
-    crate::interpose::subscription::start();
+    crate::interpose::ucx_events::start();
     // SAFETY: the program's arguments.
     let result = unsafe { call(name, profiling, words) };
     phases::mpi_is_ready();

@@ -12,7 +12,7 @@ const MEBI: f64 = 1024.0 * 1024.0;
 
 /// A trace and its path.
 #[derive(Debug)]
-pub struct Books {
+pub struct CheckedTrace {
     /// The trace as read.
     pub trace: Trace,
     name: String,
@@ -26,17 +26,17 @@ pub const APPLICATION: Which = |class| class.group() == "application";
 /// Memory of MPI.
 pub const MPI: Which = |class| class.group() == "mpi";
 
-impl Books {
+impl CheckedTrace {
     /// Reads a trace that must be undamaged.
     ///
     /// # Errors
     ///
     /// The trace cannot be read completely.
-    pub fn open(path: &Path) -> Result<Books> {
+    pub fn open(path: &Path) -> Result<CheckedTrace> {
         let trace = Trace::open(path).with_context(|| path.display().to_string())?;
         let name = path.display().to_string();
         ensure!(trace.faults.is_empty(), "{name}: {:?}", trace.faults);
-        Ok(Books { trace, name })
+        Ok(CheckedTrace { trace, name })
     }
 
     /// Returns the last summary.
@@ -150,7 +150,7 @@ impl Books {
     /// # Errors
     ///
     /// The missing part.
-    pub fn expect_whole_run(&self) -> Result<&Books> {
+    pub fn expect_whole_run(&self) -> Result<&CheckedTrace> {
         for (flag, what) in [
             (flags::MPI_SEEN, "saw no MPI"),
             (flags::INITIALIZED, "saw no MPI_Init"),
@@ -174,7 +174,7 @@ impl Books {
         &self,
         end: Duration,
         excused: impl Fn(Duration, Duration) -> Duration,
-    ) -> Result<&Books> {
+    ) -> Result<&CheckedTrace> {
         let began = Duration::from_nanos(self.trace.identity.monotonic_ns);
         let at = |time: u64| began + Duration::from_nanos(time);
         let mut times: Vec<Duration> =
@@ -214,7 +214,7 @@ impl Books {
     /// # Errors
     ///
     /// It has more.
-    pub fn expect_small_tool(&self) -> Result<&Books> {
+    pub fn expect_small_tool(&self) -> Result<&CheckedTrace> {
         let rows = self.summary()?.rows.iter().enumerate();
         let mut tools = rows.filter(|row| self.class(row.0 as u16) == Class::Tool);
         let (_, tool) = tools.next().context("no profiler")?;
@@ -229,7 +229,7 @@ impl Books {
     /// # Errors
     ///
     /// The first sample that violates this.
-    pub fn expect_closed_books(&self) -> Result<&Books> {
+    pub fn expect_all_attributed(&self) -> Result<&CheckedTrace> {
         let mut gaps = Vec::new();
         for (sample, rows) in self.full() {
             let found = self.resident(rows, |_| true);
@@ -261,7 +261,7 @@ impl Books {
 
     /// Checks that no phase had more resident than the process, or than its components together,
     /// and that the phase of the process's peak had all of that.
-    fn expect_phases_within_the_process(&self) -> Result<&Books> {
+    fn expect_phases_within_the_process(&self) -> Result<&CheckedTrace> {
         let head = &self.summary()?.head;
         // Rows and peaks of a killed process may be of different moments.
         let phases = if self.trace.has(flags::CLOSED) { &self.trace.phases[..] } else { &[] };
@@ -287,7 +287,7 @@ impl Books {
     /// Checks that no sample has more resident than the owned peak: in blocks, in mappings, and as
     /// code and data of objects; and that the last one has no more than is owned then. Blocks of
     /// one page may be counted as whole pages, within the error that the trace states.
-    fn expect_no_more_than_owned(&self) -> Result<&Books> {
+    fn expect_no_more_than_owned(&self) -> Result<&CheckedTrace> {
         let summary = self.summary()?;
         for (sample, rows) in self.full() {
             for found in rows {

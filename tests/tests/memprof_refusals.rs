@@ -394,7 +394,7 @@ fn components_file_decides_what_an_mpi_library_is() -> Result<()> {
         };
         let checked = CheckedTrace::open(trace)?;
         let names: Vec<String> =
-            (0..traces.summary()?.rows.len()).map(|at| checked.trace.component_name(at)).collect();
+            (0..checked.summary()?.rows.len()).map(|at| checked.trace.component_name(at)).collect();
         let name = lines.split_whitespace().nth(1).unwrap_or("mpi.core:libfakempi.so");
         ensure!(names.iter().any(|other| other == name) && said.contains(name), "{name}: {said}");
         let before = "mpi.core:libfakempi.so";

@@ -59,7 +59,7 @@ impl Bed {
     }
 
     /// Returns the existing traces of ranks, in rank order.
-    fn traces(&self) -> Result<Vec<CheckedTrace>> {
+    fn checked_traces(&self) -> Result<Vec<CheckedTrace>> {
         let files = traces_in(&self.traces())?;
         let mut traces: Vec<CheckedTrace> =
             files.iter().map(|file| CheckedTrace::open(file)).collect::<Result<_>>()?;
@@ -74,7 +74,7 @@ impl Bed {
             one.trace.summary.as_ref().is_some_and(|summary| summary.head.peak >= HELD)
         };
         until("all ranks are seen", || {
-            Ok(self.traces()?.iter().filter(|one| holds(one)).count() == ranks)
+            Ok(self.checked_traces()?.iter().filter(|one| holds(one)).count() == ranks)
         })
     }
 }
@@ -189,7 +189,7 @@ fn status_is_that_of_a_job_ended_on_another_host() -> Result<()> {
     let right = [("host0", vec![(0, "killed")]), ("host1", vec![(1, "killed")])];
     let report = report(&bed.traces())?;
     ensure!(seen(&report) == right, "{:?}", seen(&report));
-    let one = bed.traces()?.pop().context("no trace")?;
+    let one = bed.checked_traces()?.pop().context("no trace")?;
     let peak = one.peak(APPLICATION);
     ensure!((HELD..HELD + MEBI).contains(&peak), "{peak} B\n{}", one.table());
     hosts.down()
@@ -214,7 +214,7 @@ fn times(bed: &Bed) -> Result<Vec<u64>> {
         ensure!(head.peak >= HELD, "{} B\n{}", head.peak, one.table());
         Ok(head.time)
     };
-    bed.traces()?.iter().map(time).collect()
+    bed.checked_traces()?.iter().map(time).collect()
 }
 
 /// Waits until each of these ranks has been recorded for longer than before.

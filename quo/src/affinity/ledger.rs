@@ -49,6 +49,8 @@ pub(super) struct Push {
     pub(super) followers: Vec<(ThreadId, CpuSet)>,
     /// Threads that already had the pushed mask; the pop must not move them.
     pub(super) bystanders: Vec<ThreadId>,
+    /// Further threads that the push did not move, with another mask than the pushed one.
+    pub(super) others: Vec<ThreadId>,
 }
 
 impl Push {
@@ -194,8 +196,10 @@ impl Ledger {
                     *before = mask.clone();
                 }
             } else if !self.is_moved(thread) {
-                // The restored mask is the thread's own, even if another push is for the same CPUs.
+                // The restored mask is the thread's own, even if a push is for the same CPUs, unless
+                // the thread was started under that push.
                 let same = self.pushes.iter_mut().filter(|push| push.granted == *mask);
+                let same = same.filter(|push| push.others.contains(&thread));
                 same.for_each(|push| push.bystanders.push(thread));
             }
         }
@@ -261,6 +265,7 @@ mod tests {
             confines: false,
             followers: Vec::new(),
             bystanders: Vec::new(),
+            others: Vec::new(),
         });
         ledger.pushes.len() - 1
     }

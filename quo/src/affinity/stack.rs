@@ -128,6 +128,7 @@ impl BindingStack {
             confines,
             followers: Vec::new(),
             bystanders: Vec::new(),
+            others: Vec::new(),
         };
         match move_forth(&*self.backend, &mut mover, &mut ledger, &mut push, &now) {
             Ok(granted) => push.granted = granted.clone(),
@@ -248,11 +249,11 @@ fn move_forth(
                 !ledger.has_own_mask(thread) && !ledger.lives_elsewhere(thread, push.stack)
             };
             let moves = mask == *now && (is_caller || follows(thread));
-            if pass == 0 && mask == push.granted && !moves {
-                push.bystanders.push(thread);
+            let there = mask == push.granted;
+            if pass == 0 && !moves {
+                if there { &mut push.bystanders } else { &mut push.others }.push(thread);
             }
             // A push of a mask that is already set finds all followers with it.
-            let there = mask == push.granted;
             if moves && (there || move_to(mover, thread, &mask, push)?) && !is_caller {
                 push.follow(thread, mask);
             }

@@ -169,6 +169,18 @@ fn threads_born_while_pushed_follow_the_pop() {
 }
 
 #[test]
+fn thread_born_while_pushed_follows_after_further_pushes() {
+    let (fake, mut stack) = process(&["0"]);
+    push(&mut stack, "0-3").unwrap();
+    fake.put(9, set("0-3"));
+    push(&mut stack, "2").unwrap();
+    assert_eq!(stack.pop().unwrap(), set("0-3"));
+    assert_eq!(fake.snapshot()[&9], set("0-3"));
+    stack.pop().unwrap();
+    assert_eq!(fake.snapshot()[&9], set("0"));
+}
+
+#[test]
 fn a_thread_that_took_the_place_of_another_is_found() {
     let (fake, mut stack) = process(&["0", "0", "0"]);
     push(&mut stack, "0-3").unwrap();
@@ -284,6 +296,34 @@ fn a_refusal_half_way_moves_everyone_back() {
 }
 
 proptest! {
+    #[test]
+    fn threads_born_at_any_depth_follow_all_later_bindings(
+        steps in proptest::collection::vec(0_u64..40, 0..60),
+    ) {
+        let (fake, mut stack) = process(&["0"]);
+        let mut masks = vec![set("0")];
+        for step in steps {
+            match step {
+                0..16 => {
+                    let to = CpuSet::from_words(&[step + 1]);
+                    stack.push(to.clone()).unwrap();
+                    masks.push(to);
+                }
+                16..20 => {
+                    let born = ThreadId::try_from(fake.snapshot().len()).unwrap() + 1;
+                    fake.put(born, masks.last().unwrap().clone());
+                }
+                _ if masks.len() > 1 => {
+                    masks.pop();
+                    stack.pop().unwrap();
+                }
+                _ => {}
+            }
+            let now = masks.last().unwrap();
+            prop_assert!(fake.masks().iter().all(|mask| mask == now), "{:?}", fake.snapshot());
+        }
+    }
+
     #[test]
     fn any_depth_of_pushes_is_undone_exactly(
         masks in proptest::collection::vec(1_u64..16, 1..6),

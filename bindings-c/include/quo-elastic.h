@@ -13,7 +13,7 @@
  * QUO_world w = NULL;
  * QUO_world_options_t options = QUO_WORLD_OPTIONS_INIT;
  * int status, enters, more, step = 0;
- * options.start = 2;
+ * options.initial_ranks = 2;
  * QUO_world_create(&w, &options);
  * QUO_world_status(w, &status);
  * if (QUO_WORLD_NEW == status) initialise(w); // arrays, contexts: the first probe may bring a resize
@@ -105,13 +105,13 @@ typedef struct QUO_slurm_options_t {
         sizeof(QUO_slurm_options_t), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, NULL                            \
     }
 
-/** Options of a world. Start from #QUO_WORLD_OPTIONS_INIT. start and max_ranks are the same on all
-    processes; for the rest, rank 0's values count. Texts and the structure itself are copied. */
+/** Options of a world. Start from #QUO_WORLD_OPTIONS_INIT. initial_ranks and max_ranks are the same
+    on all processes; for the rest, rank 0's values count. Texts and the structure itself are copied. */
 typedef struct QUO_world_options_t {
     /** sizeof(QUO_world_options_t), so that fields can be appended. */
     size_t size;
     /** Initial number of ranks, the other processes are parked; 0: all launched processes. */
-    int start;
+    int initial_ranks;
     /** Maximum number of ranks: beyond the launched ones, processes are started if the MPI can; 0:
         as many as were launched. Needs MPI_THREAD_MULTIPLE. */
     int max_ranks;
@@ -140,11 +140,12 @@ typedef struct QUO_world_options_t {
     int min;
     /** The most ranks that the program can have; 0: as many as there can be. */
     int max;
-    /** The number of ranks is a multiple of this; 0: any. Only one of step, sizes and allows is given. */
+    /** The number of ranks is a multiple of this; 0: any. Only one of step, allowed_sizes and allows is
+        given. */
     int step;
     /** The numbers of ranks that the program can have, such as "1,2,4,6"; "power-of-two" or "square";
         NULL: all. */
-    const char *sizes;
+    const char *allowed_sizes;
     /** Decides which numbers of ranks the program can have; NULL: all. */
     QUO_size_allowed_t allows;
     /** Passed to allows. */
@@ -158,13 +159,13 @@ typedef struct QUO_world_options_t {
     double reach_limit;
     /** A remote shell by which a named host is checked as well, such as "ssh -o BatchMode=yes"; NULL:
         none. */
-    const char *agent;
+    const char *remote_shell;
     /** Program and arguments of started processes, a line each; NULL: this program with its own
         arguments. */
-    const char *command;
+    const char *spawn_command;
     /** Keys and values for the launcher with every start: KEY=VALUE, a line each; NULL:
         none. */
-    const char *info;
+    const char *spawn_info;
     /** Folder of the control socket, closed to other users; NULL: the default one. Only with
         control. */
     const char *control_folder;
@@ -193,7 +194,7 @@ typedef struct QUO_world_options_t {
         hosts are given, for all that are started: "stack" (one host after the other), "round-robin" (one to
         each in turn, from where the last growth stopped) or "least-loaded" (by the mean load of a minute).
         NULL: parked ones as a stack, others in turn on named hosts, or in the launcher's order. */
-    const char *fill;
+    const char *placement;
 } QUO_world_options_t;
 
 /** Initialiser: all launched processes are ranks, and there is no external manager. */
@@ -625,8 +626,8 @@ typedef struct QUO_carry_t {
  * @param[in]  options NULL means #QUO_WORLD_OPTIONS_INIT.
  * @retval QUO_SUCCESS              Done.
  * @retval QUO_ERR_INVLD_ARG        w is NULL, or an option is out of range or no plan.
- * @retval QUO_ERR_DISAGREE         Processes gave different numbers for start or max_ranks, or another one
- *                                  has a wrong argument.
+ * @retval QUO_ERR_DISAGREE         Processes gave different numbers for initial_ranks or max_ranks, or
+ *                                  another one has a wrong argument.
  * @retval QUO_ERR_DEAD_MEMBER      A rank of this host has ended before the world was made.
  * @retval QUO_ERR_CALL_BEFORE_INIT MPI_Init was not called; other codes as QUO_create().
  */

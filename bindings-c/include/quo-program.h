@@ -158,7 +158,8 @@ QUO_program_serial(const QUO_program_t *program,
  * before "--" are the driver's, the rest is passed to INIT after the name of the program.
  *
  * - `--serial`: as QUO_program_serial(), without MPI;
- * - `--start N`: ranks at first; `--max-ranks N`: ranks that there can be; `--oversubscribe`: more than there is room for;
+ * - `--initial-ranks N`: ranks at first; `--max-ranks N`: ranks that there can be;
+ *   `--oversubscribe`: more than there is room for;
  * - `--plan FILE`: a plan; `--name NAME`: the job has a control socket under this name; `--log FILE`: the events;
  * - `--trace FILE`: each process writes its actions to FILE with its number.
  *

@@ -135,7 +135,7 @@ QUO_reshape_init(const QUO_reshape_topology_t *topology);
  * As QUO_reshape_init(), with options of the world and the program's own scheduler.
  *
  * @param[in] topology As there.
- * @param[in] options  NULL means #QUO_WORLD_OPTIONS_INIT; its start is ignored.
+ * @param[in] options  NULL means #QUO_WORLD_OPTIONS_INIT; its initial_ranks is ignored.
  * @param[in] decide   NULL means the scheduler of QUO_reshape_init().
  * @param[in] data     Passed to it.
  */

@@ -555,16 +555,16 @@ fn constants_and_structures_are_the_same_on_both_sides() {
     structure!(QUO_phase_metrics_t, size as "size", selected as "selected", threads as "threads",
         run_seconds as "run_seconds", quiesced_seconds as "quiesced_seconds",
         remap_seconds as "remap_seconds");
-    structure!(QUO_world_options_t, size as "size", start as "start", max_ranks as "max_ranks",
+    structure!(QUO_world_options_t, size as "size", initial_ranks as "initial_ranks", max_ranks as "max_ranks",
         unit as "unit", crowded as "crowded", control as "control", messages as "messages",
         start_limit as "start_limit", name as "name", log as "log", plan as "plan",
         process_sets as "process_sets", without_starter as "without_starter", min as "min",
-        max as "max", step as "step", sizes as "sizes", allows as "allows",
+        max as "max", step as "step", allowed_sizes as "allowed_sizes", allows as "allows",
         allows_data as "allows_data", hosts as "hosts", reach_limit as "reach_limit",
-        agent as "agent", command as "command", info as "info",
+        remote_shell as "remote_shell", spawn_command as "spawn_command", spawn_info as "spawn_info",
         control_folder as "control_folder", slurm as "slurm",
         abort_on_death as "abort_on_death", term_notice as "term_notice",
-        notice_folder as "notice_folder", fill as "fill");
+        notice_folder as "notice_folder", placement as "placement");
     structure!(QUO_slurm_options_t, size as "size", wait as "wait",
         command_limit as "command_limit", grace as "grace", linger as "linger",
         watch as "watch", least as "least", submit as "submit");

@@ -8,26 +8,26 @@ module quo_elastic_c
   !> `QUO_world_options_t`
   type, bind(c) :: c_world_options
     integer(c_size_t) :: size
-    integer(c_int) :: start, max_ranks, unit, crowded, control, messages
+    integer(c_int) :: initial_ranks, max_ranks, unit, crowded, control, messages
     real(c_double) :: start_limit
     type(c_ptr) :: name = c_null_ptr
     type(c_ptr) :: log = c_null_ptr
     type(c_ptr) :: plan = c_null_ptr
     integer(c_int) :: process_sets, without_starter, min, max, step
-    type(c_ptr) :: sizes = c_null_ptr
+    type(c_ptr) :: allowed_sizes = c_null_ptr
     type(c_funptr) :: allows = c_null_funptr
     type(c_ptr) :: allows_data = c_null_ptr
     type(c_ptr) :: hosts = c_null_ptr
     real(c_double) :: reach_limit
-    type(c_ptr) :: agent = c_null_ptr
-    type(c_ptr) :: command = c_null_ptr
-    type(c_ptr) :: info = c_null_ptr
+    type(c_ptr) :: remote_shell = c_null_ptr
+    type(c_ptr) :: spawn_command = c_null_ptr
+    type(c_ptr) :: spawn_info = c_null_ptr
     type(c_ptr) :: control_folder = c_null_ptr
     type(c_ptr) :: slurm = c_null_ptr
     integer(c_int) :: abort_on_death
     real(c_double) :: term_notice
     type(c_ptr) :: notice_folder = c_null_ptr
-    type(c_ptr) :: fill = c_null_ptr
+    type(c_ptr) :: placement = c_null_ptr
   end type c_world_options
 
   !> `QUO_slurm_options_t`

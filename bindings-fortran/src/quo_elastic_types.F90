@@ -175,11 +175,11 @@ module quo_elastic_types
     character(len=:, kind=c_char), allocatable :: submit
   end type quo_slurm_options_t
 
-  !> Options of a world. `start` and `max_ranks` are the same on all processes; of the rest, what rank 0 says
+  !> Options of a world. `initial_ranks` and `max_ranks` are the same on all processes; of the rest, what rank 0 says
   !> counts.
   type, public :: quo_world_options_t
     !> Initial number of ranks, the other processes are parked; 0: all launched processes.
-    integer(c_int) :: start = 0
+    integer(c_int) :: initial_ranks = 0
     !> Maximum number of ranks; 0: as many as were launched. Others are started if the MPI can, which needs
     !> MPI_THREAD_MULTIPLE.
     integer(c_int) :: max_ranks = 0
@@ -207,10 +207,10 @@ module quo_elastic_types
     integer(c_int) :: min = 0
     !> The most ranks that the program can have; 0: as many as there can be.
     integer(c_int) :: max = 0
-    !> The number of ranks is a multiple of this; 0: any. Only one of `step`, `sizes` and `allows` is given.
+    !> The number of ranks is a multiple of this; 0: any. Only one of `step`, `allowed_sizes` and `allows` is given.
     integer(c_int) :: step = 0
     !> The numbers of ranks that the program can have, such as '1,2,4,6'; 'power-of-two' or 'square'.
-    character(len=:, kind=c_char), allocatable :: sizes
+    character(len=:, kind=c_char), allocatable :: allowed_sizes
     !> Decides which numbers of ranks the program can have.
     procedure(quo_size_allowed), pointer, nopass :: allows => null()
     !> Hosts that the world may grow onto when they are named, and how many processes each takes: 'n1:4,n2:4'.
@@ -218,11 +218,11 @@ module quo_elastic_types
     !> Seconds in which a named host has to answer; 0: three; negative: not checked.
     real(c_double) :: reach_limit = 0
     !> A remote shell by which a named host is asked, such as 'ssh -o BatchMode=yes'.
-    character(len=:, kind=c_char), allocatable :: agent
+    character(len=:, kind=c_char), allocatable :: remote_shell
     !> Program and arguments of what is started, a line each; not allocated: this program.
-    character(len=:, kind=c_char), allocatable :: command
+    character(len=:, kind=c_char), allocatable :: spawn_command
     !> Keys and values for the launcher: KEY=VALUE, a line each.
-    character(len=:, kind=c_char), allocatable :: info
+    character(len=:, kind=c_char), allocatable :: spawn_info
     !> The folder of the control socket; only with `control`.
     character(len=:, kind=c_char), allocatable :: control_folder
     !> How nodes are gained and returned with ranks in a job of Slurm; not allocated: without Slurm.
@@ -234,7 +234,7 @@ module quo_elastic_types
     !> A folder of notices: files that ask for resizes, as `quo-elastic.h` says.
     character(len=:, kind=c_char), allocatable :: notice_folder
     !> In which order joiners go to hosts: 'stack', 'round-robin' or 'least-loaded', as `quo-elastic.h` says.
-    character(len=:, kind=c_char), allocatable :: fill
+    character(len=:, kind=c_char), allocatable :: placement
   end type quo_world_options_t
 
   !> A request: a number of ranks that has yet to be said.

@@ -91,7 +91,7 @@ contains
     type(processortopology), intent(in) :: topology
     !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_REFUSED`, `QUO_ERR_STATE`, and as quo_world_create.
     integer(c_int), intent(out) :: ierr
-    !> Options of the world; their start is not looked at.
+    !> Options of the world; `initial_ranks` is ignored.
     type(quo_world_options_t), intent(in), optional :: options
     !> A `QUO_reshape_scheduler_t`; without it the world grows as long as that makes iterations faster.
     type(c_funptr), intent(in), optional :: decide

@@ -59,7 +59,7 @@ contains
     logical :: ready
     call c_world_options_of(options, given, texts, ready)
     ! Takes part nevertheless, so that the call fails on all processes.
-    if (.not. ready) given%start = -1
+    if (.not. ready) given%initial_ranks = -1
     w = c_null_ptr
     ierr = c_world_create(w, given)
     if (.not. ready) ierr = out_of_memory()

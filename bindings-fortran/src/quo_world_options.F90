@@ -17,8 +17,8 @@ module quo_world_options
   !> Texts that options for C point to; they live as long.
   type, public :: option_texts
     private
-    type(bytes) :: name, log, plan, sizes, hosts, agent, command, info, control_folder, &
-      notice_folder, fill, submit
+    type(bytes) :: name, log, plan, allowed_sizes, hosts, remote_shell, spawn_command, &
+      spawn_info, control_folder, notice_folder, placement, submit
     type(c_slurm_options) :: slurm
   end type option_texts
 
@@ -31,7 +31,7 @@ contains
     type(option_texts), target, intent(inout) :: texts
     logical, intent(out) :: ready
     given%size = c_sizeof(given)
-    given%start = options%start
+    given%initial_ranks = options%initial_ranks
     given%max_ranks = options%max_ranks
     given%unit = options%unit
     given%crowded = merge(1, 0, options%crowded)
@@ -51,14 +51,14 @@ contains
     call put(options%name, texts%name, given%name, ready)
     call put(options%log, texts%log, given%log, ready)
     call put(options%plan, texts%plan, given%plan, ready)
-    call put(options%sizes, texts%sizes, given%sizes, ready)
+    call put(options%allowed_sizes, texts%allowed_sizes, given%allowed_sizes, ready)
     call put(options%hosts, texts%hosts, given%hosts, ready)
-    call put(options%agent, texts%agent, given%agent, ready)
-    call put(options%command, texts%command, given%command, ready)
-    call put(options%info, texts%info, given%info, ready)
+    call put(options%remote_shell, texts%remote_shell, given%remote_shell, ready)
+    call put(options%spawn_command, texts%spawn_command, given%spawn_command, ready)
+    call put(options%spawn_info, texts%spawn_info, given%spawn_info, ready)
     call put(options%control_folder, texts%control_folder, given%control_folder, ready)
     call put(options%notice_folder, texts%notice_folder, given%notice_folder, ready)
-    call put(options%fill, texts%fill, given%fill, ready)
+    call put(options%placement, texts%placement, given%placement, ready)
     if (.not. allocated(options%slurm)) return
     call slurm_of(options%slurm, texts%slurm)
     call put(options%slurm%submit, texts%submit, texts%slurm%submit, ready)

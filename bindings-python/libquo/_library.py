@@ -74,7 +74,7 @@ class WorldOptions(Structure):
 
     _fields_ = [
         ("size", c_size_t),
-        ("start", c_int),
+        ("initial_ranks", c_int),
         ("max_ranks", c_int),
         ("unit", c_int),
         ("crowded", c_int),
@@ -89,20 +89,20 @@ class WorldOptions(Structure):
         ("min", c_int),
         ("max", c_int),
         ("step", c_int),
-        ("sizes", c_char_p),
+        ("allowed_sizes", c_char_p),
         ("allows", SizeAllowed),
         ("allows_data", c_void_p),
         ("hosts", c_char_p),
         ("reach_limit", c_double),
-        ("agent", c_char_p),
-        ("command", c_char_p),
-        ("info", c_char_p),
+        ("remote_shell", c_char_p),
+        ("spawn_command", c_char_p),
+        ("spawn_info", c_char_p),
         ("control_folder", c_char_p),
         ("slurm", c_void_p),
         ("abort_on_death", c_int),
         ("term_notice", c_double),
         ("notice_folder", c_char_p),
-        ("fill", c_char_p),
+        ("placement", c_char_p),
     ]
 
 

@@ -4,7 +4,7 @@ The main loop of a program that can be resized::
 
     from libquo import Status, World
 
-    with World(start=2, max_ranks=4) as world:
+    with World(initial_ranks=2, max_ranks=4) as world:
         step = 0
         if world.status is Status.NEW:
             world.add_array("field", 1_000_000)
@@ -80,7 +80,7 @@ class World(Handle):
     def __init__(
         self,
         *,
-        start: int = 0,
+        initial_ranks: int = 0,
         max_ranks: int = 0,
         processes_per_spawn: int = 0,
         allow_oversubscribe: bool = False,
@@ -93,30 +93,31 @@ class World(Handle):
         min_size: int = 0,
         max_size: int = 0,
         step: int = 0,
-        sizes: Optional[Union[str, Sequence[int], Callable[[int], bool]]] = None,
+        allowed_sizes: Optional[Union[str, Sequence[int], Callable[[int], bool]]] = None,
         hosts: Optional[str] = None,
-        command: Optional[Sequence[str]] = None,
-        info: Optional[Dict[str, str]] = None,
+        spawn_command: Optional[Sequence[str]] = None,
+        spawn_info: Optional[Dict[str, str]] = None,
         control_folder: Optional[str] = None,
         abort_on_death: bool = False,
         term_notice: float = 0.0,
         notice_folder: Optional[str] = None,
-        fill: Optional[str] = None,
+        placement: Optional[str] = None,
     ) -> None:
         """Makes the world.
 
-        ``start`` ranks begin and the other processes are parked (0: all that were launched); up to
-        ``max_ranks`` there can be, beyond the launched ones by starting processes, which needs
+        ``initial_ranks`` ranks begin and the other processes are parked (0: all that were launched);
+        up to ``max_ranks`` there can be, beyond the launched ones by starting processes, which needs
         ``MPI_THREAD_MULTIPLE``. Both are the same on all processes; of the rest, what rank 0 says
-        counts. ``control`` makes the job listen for the command ``quo-elastic``. ``sizes`` are the
-        numbers of ranks that the program can have: a list, "power-of-two", "square", or a function
-        that returns true for a size that it can have. Times are in seconds. ``command`` is what is
-        started, by default this interpreter with this program's arguments.
+        counts. ``control`` makes the job listen for the command ``quo-elastic``. ``allowed_sizes``
+        are the numbers of ranks that the program can have: a list, "power-of-two", "square", or a
+        function that returns true for a size that it can have. Times are in seconds.
+        ``spawn_command`` is what is started, by default this interpreter with this program's
+        arguments.
         """
         super().__init__("world")
         library.load()
         options = library.WorldOptions(ctypes.sizeof(library.WorldOptions))
-        options.start = start
+        options.initial_ranks = initial_ranks
         options.max_ranks = max_ranks
         options.unit = processes_per_spawn
         options.crowded = allow_oversubscribe
@@ -129,23 +130,24 @@ class World(Handle):
         options.min = min_size
         options.max = max_size
         options.step = step
-        if callable(sizes):
+        if callable(allowed_sizes):
             # Kept for as long as the library may call it.
-            self._allows = library.SizeAllowed(lambda _data, size: int(bool(sizes(size))))
+            self._allows = library.SizeAllowed(lambda _data, size: int(bool(allowed_sizes(size))))
             options.allows = self._allows
-        elif sizes is not None and not isinstance(sizes, str):
-            options.sizes = ",".join(str(int(size)) for size in sizes).encode()
+        elif allowed_sizes is not None and not isinstance(allowed_sizes, str):
+            options.allowed_sizes = ",".join(str(int(size)) for size in allowed_sizes).encode()
         else:
-            options.sizes = library.encoded(sizes)
+            options.allowed_sizes = library.encoded(allowed_sizes)
         options.hosts = library.encoded(hosts)
-        options.command = library.encoded("\n".join(command) if command else None)
-        lines = "\n".join(f"{key}={value}" for key, value in info.items()) if info else None
-        options.info = library.encoded(lines)
+        options.spawn_command = library.encoded("\n".join(spawn_command) if spawn_command else None)
+        pairs = (spawn_info or {}).items()
+        lines = "\n".join(f"{key}={value}" for key, value in pairs) or None
+        options.spawn_info = library.encoded(lines)
         options.control_folder = library.encoded(control_folder)
         options.abort_on_death = abort_on_death
         options.term_notice = term_notice
         options.notice_folder = library.encoded(notice_folder)
-        options.fill = library.encoded(fill)
+        options.placement = library.encoded(placement)
         library.call("QUO_world_create", self._value, options)
 
     def end(self) -> None:

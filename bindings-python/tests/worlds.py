@@ -31,7 +31,7 @@ def fill(array, columns):
 def main():
     launched = MPI.COMM_WORLD.size
     sizes = [launched, 1, max(1, launched - 1), launched]
-    with World(start=1, max_ranks=launched, sizes=lambda size: size <= launched) as world:
+    with World(initial_ranks=1, max_ranks=launched, allowed_sizes=lambda size: size <= launched) as world:
         step, aborted = 0, False
         requests = []
         if world.status is Status.NEW:

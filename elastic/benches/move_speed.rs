@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("matrix, 64 x 64 in turns", checkerboard(64)),
     ];
     let mpi = Mpi::initialize()?;
-    let mut world = World::create(WorldOptions::new().start(1))?;
+    let mut world = World::create(WorldOptions::new().initial_ranks(1))?;
     if way == "messages" {
         world.data_mut().via(Transport::Messages);
     }

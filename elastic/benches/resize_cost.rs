@@ -14,7 +14,7 @@ const PROBES: u32 = 1_000_000;
 fn main() -> Result<(), Box<dyn Error>> {
     let rounds = std::env::args().nth(1).map_or(Ok(100), |word| word.parse())?;
     let mpi = Mpi::initialize()?;
-    let mut world = World::create(WorldOptions::new().start(1))?;
+    let mut world = World::create(WorldOptions::new().initial_ranks(1))?;
     let mut context = None;
     let (mut grown, mut shrunk) = (Vec::new(), Vec::new());
     let mut done = 0;

@@ -87,7 +87,8 @@ struct State {
 fn main() -> Result<()> {
     let parameters = Parameters::read()?;
     let mpi = Mpi::initialize()?;
-    let options = WorldOptions::new().name("synthetic").start(parameters.start).process_sets();
+    let options =
+        WorldOptions::new().name("synthetic").initial_ranks(parameters.start).process_sets();
     let mut world = World::create(options)?;
     let mut sets = world.process_sets()?;
     let main_set = SetName::application("synthetic")?;

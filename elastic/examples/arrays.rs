@@ -113,7 +113,7 @@ fn main() -> Result<(), Failed> {
     let (start, turns) = turns.split_first().ok_or("which sizes?")?;
 
     let mpi = Mpi::initialize()?;
-    let mut world = World::create(WorldOptions::new().start(start.size))?;
+    let mut world = World::create(WorldOptions::new().initial_ranks(start.size))?;
     if way == "messages" {
         world.data_mut().via(Transport::Messages);
     }

@@ -31,13 +31,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let most = std::env::var("ELASTIC_MOST").ok();
     // A separate thread spawns processes.
     let level = if most.is_some() { ThreadLevel::Multiple } else { ThreadLevel::Single };
-    let mut options =
-        WorldOptions::new().name(name).start(start.parse()?).log(folder.join("events")).manager(
-            match std::env::var_os("ELASTIC_USUAL_SOCKET") {
-                Some(_) => ControlSocket::new(),
-                None => ControlSocket::in_folder(folder.join("sockets")),
-            },
-        );
+    let mut options = WorldOptions::new()
+        .name(name)
+        .initial_ranks(start.parse()?)
+        .log(folder.join("events"))
+        .manager(match std::env::var_os("ELASTIC_USUAL_SOCKET") {
+            Some(_) => ControlSocket::new(),
+            None => ControlSocket::in_folder(folder.join("sockets")),
+        });
     if let [plan] = plan {
         options = options.manager(ScriptedPlan::new(std::fs::read_to_string(plan)?.parse()?));
     }

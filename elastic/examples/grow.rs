@@ -16,7 +16,7 @@ const SIZES: [usize; 2] = [4, 1];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let _mpi = Mpi::initialize()?; // MPI_Init, and MPI_Finalize at the end
-    let mut world = World::create(WorldOptions::new().start(2))?; // the others sleep
+    let mut world = World::create(WorldOptions::new().initial_ranks(2))?; // the others sleep
     if world.status() == Status::New {
         let vector = world.data_mut().register::<f64>("vector", Pattern::block(1000))?;
         world.data_mut().local_mut(vector)?.fill(1.0);

@@ -17,7 +17,7 @@ use elastic::data::Pattern;
 use elastic::manager::slurm::Slurm;
 use elastic::manager::{NoticeFolder, Requests, ResourceManager};
 use elastic::member::MemberId;
-use elastic::place::{Allowed, AllowedSizes, Bounds, Fill, SizeLimits};
+use elastic::place::{Allowed, AllowedSizes, Bounds, Placement, SizeLimits};
 use elastic::sets::{AttributeChange, Operation, Outcome, SetName, SetOp, SetsErrorKind};
 use elastic::{Acceptance, ProcessSets, Progress, Status, World, WorldOptions};
 use quo::group::{Group as _, WaitLimits};
@@ -50,15 +50,15 @@ impl ResourceManager for Counts {
 /// Options of the world.
 fn options(seen: &Arc<AtomicU64>) -> Result<WorldOptions> {
     let mut options = WorldOptions::new()
-        .start(2)
+        .initial_ranks(2)
         .name("parity")
         .process_sets()
-        .sizes(Bounds::new(2, 4, Allowed::OneOf(vec![2, 4]))?)
+        .allowed_sizes(Bounds::new(2, 4, Allowed::OneOf(vec![2, 4]))?)
         .host("n1", 2)
         .host("n2", 2)
         .connect_timeout(Duration::from_secs(1))
         .term_notice(Duration::from_secs(600))
-        .fill(Fill::LeastLoaded)
+        .placement(Placement::LeastLoaded)
         .manager(Counts(Arc::clone(seen)));
     if let Some(slurm) = Slurm::of_this_job() {
         options = options.manager(slurm);

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> Result<()> {
     let are_started = std::env::args().nth(1).is_some_and(|word| word == "started");
-    let mut options = WorldOptions::new().name("test").start(3).process_sets();
+    let mut options = WorldOptions::new().name("test").initial_ranks(3).process_sets();
     let mut level = ThreadLevel::Single;
     let mut sizes = &[4, 2][..];
     if are_started {

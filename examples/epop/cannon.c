@@ -1,6 +1,7 @@
 /* Cannon's product of matrices as a program of elements, A := A B modulo 97 repeatedly:
- * `mpirun -n 4 cannon --start 1 -- 3:4 6:1` has four ranks from product 3 on, and one from product 6 on. Numbers stay
- * whole, so that their sums are exact in any order. `cannon --serial` is the same in one process, without MPI. */
+ * `mpirun -n 4 cannon --initial-ranks 1 -- 3:4 6:1` has four ranks from product 3 on, and one from product 6 on.
+ * Numbers stay whole, so that their sums are exact in any order. `cannon --serial` is the same in one process, without
+ * MPI. */
 
 #include <string.h>
 

@@ -154,7 +154,7 @@ program main
     call quo_program_serial(elements, code)
   else
     call MPI_Init(ierr)
-    options%start = 1
+    options%initial_ranks = 1
     call quo_program_run(elements, options, code)
     if (code == QUO_SUCCESS) call MPI_Finalize(ierr)
   end if

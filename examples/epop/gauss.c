@@ -1,5 +1,5 @@
-/* Gaussian elimination as a program of elements: `mpirun -n 4 gauss --start 1 -- 3:4 12:2` has four ranks from column 3
- * on, and two from column 12 on. `gauss --serial` is the same program in one process, without MPI. */
+/* Gaussian elimination as a program of elements: `mpirun -n 4 gauss --initial-ranks 1 -- 3:4 12:2` has four ranks from
+ * column 3 on, and two from column 12 on. `gauss --serial` is the same program in one process, without MPI. */
 
 #include <stdint.h>
 #include <string.h>

@@ -232,7 +232,7 @@ main(int argc, char **argv)
         return 2;
     }
     returns = 0 == strcmp(argv[1], "return");
-    options.start = 1;
+    options.initial_ranks = 1;
     if (argc > 3) { /* more processes are started */
         options.max_ranks = atoi(argv[3]);
         options.crowded = 1;

@@ -21,7 +21,7 @@ main(int argc, char **argv)
     double begin;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    options.start = 3;
+    options.initial_ranks = 3;
     options.plan = "after 100ms: size 4";
     if (QUO_world_create(&world, &options) != QUO_SUCCESS) {
         fprintf(stderr, "create: %s\n", QUO_last_error());

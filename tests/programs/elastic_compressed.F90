@@ -99,7 +99,7 @@ program main
   call quo_program_elastic(elements, "follow", c_funloc(follow), c_funloc(goes_on), c_funloc(tell))
   call quo_program_rigid(elements, "report", c_funloc(report), c_null_funptr)
   call MPI_Init(ierr)
-  options%start = 1
+  options%initial_ranks = 1
   call quo_program_run(elements, options, code)
   if (code /= QUO_SUCCESS) then
     print '(a)', quo_last_error()

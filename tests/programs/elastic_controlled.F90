@@ -30,7 +30,7 @@ program elastic_controlled
   call get_command_argument(1, word)
   options%name = trim(word)
   call get_command_argument(2, word)
-  read (word, *) options%start
+  read (word, *) options%initial_ranks
   call get_command_argument(3, word)
   folder = trim(word)
   call get_command_argument(4, word)

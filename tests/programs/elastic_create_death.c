@@ -23,7 +23,7 @@ main(int argc, char **argv)
     double begin;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    options.start = 3;
+    options.initial_ranks = 3;
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == VICTIM) {
         if (delay == 0) kill(getpid(), SIGKILL);

@@ -53,12 +53,12 @@ fn main() -> Result<(), Failed> {
     }
     let options = WorldOptions::new()
         .name("test")
-        .start(start)
+        .initial_ranks(start)
         .max_ranks(most)
         .allow_oversubscribe(!folder.join("slots").exists())
         .processes_per_spawn(1)
         .start_limit(Duration::from_secs(seconds))
-        .command(folder.join("joiner").to_string_lossy(), words.clone())
+        .spawn_command(folder.join("joiner").to_string_lossy(), words.clone())
         .log(folder.join("events"))
         .manager(ControlSocket::in_folder(folder.join("sockets")));
     let mut world = World::create(options)?;

@@ -93,7 +93,7 @@ main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     printf("process %ld has MPI\n", (long)getpid());
     fflush(stdout);
-    options.start = atoi(argv[1]);
+    options.initial_ranks = atoi(argv[1]);
     options.max_ranks = atoi(argv[2]);
     options.unit = 1;
     options.crowded = 1;

@@ -55,12 +55,12 @@ program elastic_languages
 
   seen = 0
   call MPI_Init_thread(MPI_THREAD_SINGLE, provided, mpi_code)
-  options%start = 2
+  options%initial_ranks = 2
   options%name = 'parity'
   options%process_sets = .true.
   options%min = 2
   options%max = 4
-  options%sizes = '2,4'
+  options%allowed_sizes = '2,4'
   options%hosts = 'n1:2,n2:2'
   options%reach_limit = 1
   options%slurm = quo_slurm_options_t(wait=10)
@@ -70,10 +70,10 @@ program elastic_languages
   call right(ierr == QUO_ERR_INVLD_ARG, 'a folder that others can open')
   call right(index(quo_last_error(), 'notices: the folder /') > 0, quo_last_error())
   deallocate (options%notice_folder)
-  options%fill = 'random'
+  options%placement = 'random'
   call quo_world_create(w, options, ierr)
   call right(index(quo_last_error(), 'stack, round-robin or least-loaded') > 0, quo_last_error())
-  options%fill = 'least-loaded'
+  options%placement = 'least-loaded'
   call quo_world_create(w, options, ierr)
   call need(ierr)
   call quo_world_on_event(w, on_any_event, ierr)

@@ -93,7 +93,7 @@ main(int argc, char **argv)
     const QUO_program_t program = QUO_PROGRAM(elements);
     QUO_world_options_t options = QUO_WORLD_OPTIONS_INIT;
     int code;
-    options.start = 2;
+    options.initial_ranks = 2;
     options.messages = 1; /* as between nodes: nothing of another rank is mapped */
     MPI_Init(&argc, &argv);
     code = QUO_program_run(&program, &options, argc, argv);

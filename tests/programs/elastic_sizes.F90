@@ -30,7 +30,7 @@ program elastic_sizes
   has_context = .false.
   call MPI_Init_thread(MPI_THREAD_MULTIPLE, provided, mpi_code)
   options%max_ranks = number(1)
-  options%start = number(2)
+  options%initial_ranks = number(2)
   options%crowded = .true.
   options%start_limit = 20
   call quo_world_create(w, options, ierr)

@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let turns: Vec<Turn> = turns.collect();
 
     let mpi = Mpi::initialize_for(ThreadLevel::Multiple)?;
-    let mut options = WorldOptions::new().start(start);
+    let mut options = WorldOptions::new().initial_ranks(start);
     options = options.allow_oversubscribe(number("ELASTIC_EXACT")?.is_none());
     if let Some(most) = number("ELASTIC_MOST")? {
         options = options.max_ranks(most).start_limit(Duration::from_secs(20));
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         options = options.processes_per_spawn(unit);
     }
     if let Ok(host) = std::env::var("ELASTIC_HOST") {
-        options = options.info("host", host);
+        options = options.spawn_info("host", host);
     }
     options = options.spawn_helper(number("ELASTIC_STARTER")? != Some(0));
     let mut world = World::create(options)?;

@@ -56,7 +56,7 @@ main(int argc, char **argv)
     int level, code;
 
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
-    options.start = 1;
+    options.initial_ranks = 1;
     options.max_ranks = 2;
     options.crowded = 1;
     code = QUO_program_run(&program, &options, argc, argv);

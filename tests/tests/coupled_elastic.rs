@@ -55,7 +55,7 @@ impl Coupled {
 
     /// A job that follows the plan, from one rank on.
     fn elastic(&self, job: Job) -> Job {
-        let job = job.arg("elastic").arg("--start").arg("1").arg("--hold");
+        let job = job.arg("elastic").arg("--initial-ranks").arg("1").arg("--hold");
         let job = job.arg("--plan").arg(self.path("plan")).arg("--log").arg(self.path("events"));
         self.with_files(job, "elastic")
     }
@@ -178,7 +178,7 @@ fn the_same_with_a_library_that_keeps_its_context() -> Result<()> {
 fn started_and_ended_ranks_leave_the_bits_unchanged() -> Result<()> {
     let coupled = Coupled::new()?;
     let job = coupled.elastic(Job::new(1, &coupled.program));
-    let outcome = job.arg("--most").arg("8").arg("--crowded").run()?;
+    let outcome = job.arg("--max-ranks").arg("8").arg("--crowded").run()?;
     if let Ok(result) = coupled.result()
         && let Some(back_end) = result["elastic"]["back_end"].as_str()
         && let Some((_, reason)) = back_end.split_once("parked ranks only: ")
@@ -231,7 +231,7 @@ fn conversation(sockets: &Path) -> Result<()> {
 fn run_told_from_outside_resizes_and_the_bits_stay() -> Result<()> {
     let coupled = Coupled::new()?;
     let sockets = coupled.path("sockets");
-    let job = Job::new(4, &coupled.program).arg("elastic").arg("--start").arg("1");
+    let job = Job::new(4, &coupled.program).arg("elastic").arg("--initial-ranks").arg("1");
     // Two before the first step of L1, and the others between steps.
     let job = job.arg("--wait-at").arg("0,0,20,30,40").arg("--name").arg("heat");
     let job = job.arg("--sockets").arg(&sockets).arg("--log").arg(coupled.path("events"));

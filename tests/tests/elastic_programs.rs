@@ -120,7 +120,7 @@ fn c(ranks: usize, options: &[&str]) -> Result<()> {
 }
 
 fn c_programs_match_serial_over_parked_ranks() -> Result<()> {
-    c(4, &["--start", "1"])
+    c(4, &["--initial-ranks", "1"])
 }
 
 fn c_programs_match_serial_over_spawned_ranks() -> Result<()> {
@@ -136,7 +136,7 @@ fn shared_objects_run_by_the_command() -> Result<()> {
     let serial = alone(&command, &["run", object, "--serial"])?;
     let trace = folder.path().join("trace");
     let trace = trace.to_str().context("a path that is no text")?;
-    let words = ["run", object, "--start", "1", "--trace", trace, "--", "3:4", "12:2"];
+    let words = ["run", object, "--initial-ranks", "1", "--trace", trace, "--", "3:4", "12:2"];
     is_as_serial(&run(job(4, &command, &words))?, &serial, &["3:4", "12:2"])?;
     let joiner = std::fs::read_to_string(format!("{trace}.3"))?;
     ensure!(
@@ -218,7 +218,7 @@ fn sparse_matrix_survives_all_rank_pairs_in_c_and_fortran() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = "bindings-c/tests/elastic/compressed.c";
     let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
-    let outcome = run(job(8, &program, &["--start", "1"]))?;
+    let outcome = run(job(8, &program, &["--initial-ranks", "1"]))?;
     ensure!(outcome.stdout.trim() == "ok", "{}", outcome.report());
     if fortran_support().is_err() {
         return Ok(());

@@ -190,7 +190,7 @@ fn coupled_example_with_resizes_closes_its_books() -> Result<()> {
     std::fs::write(path("plan"), "at 10: size 2\nat 20: size 4\nat 30: size 1\n")?;
     let (deck, plan, output) = (path("deck.toml"), path("plan"), path("elastic.json"));
     let log = path("events");
-    let words = ["elastic", "--start", "1", "--hold", "--plan", &plan, "--log", &log];
+    let words = ["elastic", "--initial-ranks", "1", "--hold", "--plan", &plan, "--log", &log];
     let words = [&words[..], &["--deck", &deck, "--output", &output]].concat();
     let program = checkout.program("coupled")?;
     run_file(4, &program, &words, &[])?.expect_ranks(4)?.expect_good_books()?;

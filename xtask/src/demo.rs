@@ -133,9 +133,9 @@ fn elastic(options: &Options, profiler: &Path, built: &Path, deck: &Path) -> Res
     let mut run = under_memprof(profiler, &["-q", "--max-overhead", "5"], &traces, LAUNCHED)?;
     run.arg(built.join("coupled")).args([
         "elastic",
-        "--start",
+        "--initial-ranks",
         "1",
-        "--most",
+        "--max-ranks",
         "6",
         "--crowded",
         "--hold",

@@ -105,7 +105,7 @@ pub(crate) fn agree<T>(
         None => Ok(mine),
         Some(rank) => {
             let text = format!(
-                "rank {rank} gave other options, or wrong ones: start and max_ranks are the same everywhere"
+                "rank {rank} gave other options, or wrong ones: initial_ranks and max_ranks are the same everywhere"
             );
             Err(Failure::new(Code::Disagree, text))
         }

@@ -50,7 +50,7 @@ pub struct QUO_world_options_t {
     /// Size known to the caller.
     pub size: usize,
     /// Initial number of ranks; 0: all that were launched.
-    pub start: c_int,
+    pub initial_ranks: c_int,
     /// Maximum number of ranks; 0: the number launched.
     pub max_ranks: c_int,
     /// Number of processes that start and leave together; 0: all of one growth.
@@ -80,7 +80,7 @@ pub struct QUO_world_options_t {
     /// Divisor of all sizes; 0: any.
     pub step: c_int,
     /// Allowed sizes, or NULL.
-    pub sizes: Text,
+    pub allowed_sizes: Text,
     /// Function that allows sizes, or NULL.
     pub allows: QUO_size_allowed_t,
     /// Passed to that function.
@@ -90,11 +90,11 @@ pub struct QUO_world_options_t {
     /// Seconds in which a named host has to answer; 0: three; negative: no check.
     pub reach_limit: f64,
     /// Remote shell to query named hosts, or NULL.
-    pub agent: Text,
+    pub remote_shell: Text,
     /// Program and arguments to start, one word per line, or NULL.
-    pub command: Text,
+    pub spawn_command: Text,
     /// Keys and values for the launcher, one pair per line, or NULL.
-    pub info: Text,
+    pub spawn_info: Text,
     /// Folder of the control socket, or NULL.
     pub control_folder: Text,
     /// Options of Slurm, or NULL.
@@ -106,7 +106,7 @@ pub struct QUO_world_options_t {
     /// Folder of notices, or NULL.
     pub notice_folder: Text,
     /// Order of hosts for joiners, or NULL.
-    pub fill: Text,
+    pub placement: Text,
 }
 
 // SAFETY: repr(C), starts with its size, and all other fields are numbers and pointers that are
@@ -122,7 +122,7 @@ pub(crate) struct Wanted {
     pub(crate) options: WorldOptions,
     /// True if arrays are sent in messages.
     pub(crate) messages: bool,
-    /// Values that must be the same everywhere: start and max_ranks.
+    /// Values that must be the same everywhere: initial_ranks and max_ranks.
     pub(crate) same: (c_int, c_int),
 }
 
@@ -176,12 +176,12 @@ fn bounds(given: &QUO_world_options_t, capacity: usize) -> Result<Option<Bounds>
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let (min, max) = (count("min", given.min)?, count("max", given.max)?);
     let step = count("step", given.step)?.map(number);
-    let sizes = optional(given.sizes, "sizes")?;
+    let sizes = optional(given.allowed_sizes, "allowed_sizes")?;
     let listed = |text: &str| {
         let sizes = text.split(',').map(|size| size.trim().parse::<u32>());
         sizes.collect::<Result<Vec<u32>, _>>().map_err(|error| {
             Failure::invalid(format!(
-                "sizes is {text:?}: neither numbers with commas between them nor power-of-two or square ({error})"
+                "allowed_sizes is {text:?}: neither numbers with commas between them nor power-of-two or square ({error})"
             ))
         })
     };
@@ -196,7 +196,11 @@ fn bounds(given: &QUO_world_options_t, capacity: usize) -> Result<Option<Bounds>
             let says = Says { allows, data: given.allows_data };
             Allowed::If(Arc::new(move |size| says.yes(size)))
         }
-        _ => return Err(Failure::invalid("only one of step, sizes and allows can be given")),
+        _ => {
+            return Err(Failure::invalid(
+                "only one of step, allowed_sizes and allows can be given",
+            ));
+        }
     };
     let max = max.map_or(number(capacity), number);
     let bounds = Bounds::new(min.map_or(1, number), max, allowed);
@@ -227,8 +231,8 @@ pub(crate) fn wanted(given: In<QUO_world_options_t>, launched: usize) -> Result<
     let mut options = WorldOptions::new();
     let Some(given) = given.read()? else { return Ok(Wanted::default()) };
     let most = count("max_ranks", given.max_ranks)?;
-    if let Some(start) = count("start", given.start)? {
-        options = options.start(start);
+    if let Some(ranks) = count("initial_ranks", given.initial_ranks)? {
+        options = options.initial_ranks(ranks);
     }
     if let Some(most) = most {
         options = options.max_ranks(most);
@@ -257,11 +261,15 @@ pub(crate) fn wanted(given: In<QUO_world_options_t>, launched: usize) -> Result<
         options = options.process_sets();
     }
     if let Some(bounds) = bounds(&given, most.unwrap_or(0).max(launched))? {
-        options = options.sizes(bounds);
+        options = options.allowed_sizes(bounds);
     }
     options = of_hosts(options, &given)?;
     options = managers(options, &given)?;
-    Ok(Wanted { options, messages: given.messages != 0, same: (given.start, given.max_ranks) })
+    Ok(Wanted {
+        options,
+        messages: given.messages != 0,
+        same: (given.initial_ranks, given.max_ranks),
+    })
 }
 
 /// Adds the hosts, and the programs to start there, to the options.
@@ -282,26 +290,27 @@ fn of_hosts(
     } else if given.reach_limit != 0.0 {
         options = options.connect_timeout(limit(given.reach_limit)?);
     }
-    if let Some(fill) = optional(given.fill, "fill")? {
-        let fill = fill.parse().map_err(|error: PlaceError| Failure::invalid(error.to_string()))?;
-        options = options.fill(fill);
+    if let Some(placement) = optional(given.placement, "placement")? {
+        let placement =
+            placement.parse().map_err(|error: PlaceError| Failure::invalid(error.to_string()))?;
+        options = options.placement(placement);
     }
-    if let Some(agent) = optional(given.agent, "agent")? {
-        options = options.agent(agent.split_whitespace());
+    if let Some(shell) = optional(given.remote_shell, "remote_shell")? {
+        options = options.remote_shell(shell.split_whitespace());
     }
-    if let Some(command) = optional(given.command, "command")? {
+    if let Some(command) = optional(given.spawn_command, "spawn_command")? {
         let mut words = lines(&command);
         if words.is_empty() {
-            return Err(Failure::invalid("command is empty"));
+            return Err(Failure::invalid("spawn_command is empty"));
         }
         let program = words.remove(0);
-        options = options.command(program, words);
+        options = options.spawn_command(program, words);
     }
-    for pair in lines(&optional(given.info, "info")?.unwrap_or_default()) {
+    for pair in lines(&optional(given.spawn_info, "spawn_info")?.unwrap_or_default()) {
         let (key, value) = pair.split_once('=').ok_or_else(|| {
-            Failure::invalid(format!("info has {pair:?}, which is not KEY=VALUE"))
+            Failure::invalid(format!("spawn_info has {pair:?}, which is not KEY=VALUE"))
         })?;
-        options = options.info(key, value);
+        options = options.spawn_info(key, value);
     }
     Ok(options)
 }

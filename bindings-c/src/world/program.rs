@@ -428,7 +428,7 @@ fn words(argc: c_int, argv: *mut *mut c_char) -> Result<(Vec<String>, Vec<*mut c
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Settings {
     serial: bool,
-    start: Option<usize>,
+    initial_ranks: Option<usize>,
     max_ranks: Option<usize>,
     oversubscribe: bool,
     plan: Option<PathBuf>,
@@ -461,7 +461,7 @@ impl Settings {
                 }
                 "--serial" => settings.serial = true,
                 "--oversubscribe" => settings.oversubscribe = true,
-                "--start" => settings.start = Some(number(value()?)?),
+                "--initial-ranks" => settings.initial_ranks = Some(number(value()?)?),
                 "--max-ranks" => settings.max_ranks = Some(number(value()?)?),
                 "--plan" => settings.plan = Some(value()?.into()),
                 "--name" => settings.name = Some(value()?.clone()),
@@ -469,7 +469,7 @@ impl Settings {
                 "--trace" => settings.trace = Some(value()?.into()),
                 other => {
                     return Err(Failure::invalid(format!(
-                        "{other} is no option of the driver: --serial, --start N, --max-ranks N, --oversubscribe, \
+                        "{other} is no option of the driver: --serial, --initial-ranks N, --max-ranks N, --oversubscribe, \
                          --plan FILE, --name NAME, --log FILE and --trace FILE are; words of the program follow --"
                     )));
                 }
@@ -490,8 +490,8 @@ impl Settings {
 
     fn run(&self, checked: &mut Checked, arguments: Arguments, mpi: &Mpi) -> Result<(), Stopped> {
         let mut options = WorldOptions::new();
-        if let Some(start) = self.start {
-            options = options.start(start);
+        if let Some(ranks) = self.initial_ranks {
+            options = options.initial_ranks(ranks);
         }
         if let Some(ranks) = self.max_ranks {
             options = options.max_ranks(ranks);
@@ -534,15 +534,20 @@ mod tests {
 
     #[test]
     fn options_end_at_two_dashes_and_leave_the_programs_words() {
-        let settings = read("prog --start 2 --max-ranks 4 -- --start 7").unwrap();
-        assert_eq!((settings.start, settings.max_ranks, settings.own), (Some(2), Some(4), 6));
+        let settings = read("prog --initial-ranks 2 --max-ranks 4 -- --initial-ranks 7").unwrap();
+        assert_eq!(
+            (settings.initial_ranks, settings.max_ranks, settings.own),
+            (Some(2), Some(4), 6)
+        );
         assert_eq!(read("prog").unwrap(), Settings { own: 1, ..Settings::default() });
     }
 
     #[test]
     fn wrong_options_of_the_driver_are_named() {
-        assert!(read("prog --start").unwrap_err().contains("--start needs a value"));
-        assert!(read("prog --start no").unwrap_err().contains("--start no"));
+        assert!(
+            read("prog --initial-ranks").unwrap_err().contains("--initial-ranks needs a value")
+        );
+        assert!(read("prog --initial-ranks no").unwrap_err().contains("--initial-ranks no"));
         assert!(read("prog 12").unwrap_err().contains("12 is no option"));
     }
 }

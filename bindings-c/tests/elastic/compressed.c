@@ -1,5 +1,5 @@
 /* A sparse matrix in compressed rows goes from each number of ranks to each other one and back: `mpirun -n 4 compressed
- * --start 1`. Each rank checks its values, columns and row pointers after each resize. */
+ * --initial-ranks 1`. Each rank checks its values, columns and row pointers after each resize. */
 
 #include <sched.h>
 #include <stdio.h>

@@ -25,7 +25,7 @@ main(int argc, char **argv)
     snprintf(sockets, sizeof(sockets), "%s/sockets", argv[3]);
     snprintf(stop, sizeof(stop), "%s/stop", argv[3]);
     options.name = argv[1];
-    options.start = atoi(argv[2]);
+    options.initial_ranks = atoi(argv[2]);
     options.max_ranks = atoi(argv[4]);
     options.crowded = 1;
     options.log = events;

@@ -13,7 +13,7 @@ main(int argc, char **argv)
     int joins = -7;
 
     check_init(&argc, &argv);
-    options.start = 1;
+    options.initial_ranks = 1;
     REQUIRE_OK(QUO_world_create(&w, &options));
     if (0 == check_rank) raise(SIGKILL);
     CHECK_CODE(QUO_world_wait(w, &joins), QUO_ERR_DEAD_MEMBER);

@@ -296,12 +296,12 @@ main(int argc, char **argv)
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &check_rank);
-    options.start = 2;
+    options.initial_ranks = 2;
     options.name = "parity";
     options.process_sets = 1;
     options.min = 2;
     options.max = 4;
-    options.sizes = "2,4";
+    options.allowed_sizes = "2,4";
     options.hosts = "n1:2,n2:2";
     options.reach_limit = 1;
     slurm.wait = 10;
@@ -311,10 +311,10 @@ main(int argc, char **argv)
     CHECK_CODE(QUO_world_create(&w, &options), QUO_ERR_INVLD_ARG);
     CHECK_ERROR_NAMES("notices: the folder /");
     options.notice_folder = NULL;
-    options.fill = "random";
+    options.placement = "random";
     CHECK_CODE(QUO_world_create(&w, &options), QUO_ERR_INVLD_ARG);
     CHECK_ERROR_NAMES("stack, round-robin or least-loaded");
-    options.fill = "least-loaded";
+    options.placement = "least-loaded";
     REQUIRE_OK(QUO_world_create(&w, &options));
     REQUIRE_OK(QUO_world_on_event(w, on_event, &seen));
     REQUIRE_OK(QUO_world_status(w, &status));

@@ -45,7 +45,7 @@ main(int argc, char **argv)
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &check_rank);
-    options.start = 1;
+    options.initial_ranks = 1;
     REQUIRE_OK(QUO_world_create(&w, &options));
     if (0 == check_rank) {
         spec.columns = ELEMENTS;

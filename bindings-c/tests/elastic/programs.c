@@ -89,7 +89,7 @@ main(int argc, char **argv)
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    options.start = 1;
+    options.initial_ranks = 1;
     check(QUO_program_run(&programs[0], &options, 0, NULL), QUO_PROGRAM_BAD_ELEMENT, "element 0: the first element");
     check(QUO_program_run(&programs[1], &options, 0, NULL), QUO_PROGRAM_BAD_ELEMENT, "element 2: INIT");
     check(QUO_program_run(&programs[2], &options, 0, NULL), QUO_PROGRAM_BAD_ELEMENT, "type 9");

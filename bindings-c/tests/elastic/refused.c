@@ -19,21 +19,21 @@ before_there_is_a_world(void)
     int number = -7;
 
     CHECK_CODE(QUO_world_create(NULL, NULL), QUO_ERR_INVLD_ARG);
-    options.start = -2;
+    options.initial_ranks = -2;
     CHECK_CODE(QUO_world_create(&w, &options), QUO_ERR_INVLD_ARG);
-    CHECK_ERROR_NAMES("QUO_world_create: start is -2");
+    CHECK_ERROR_NAMES("QUO_world_create: initial_ranks is -2");
     /* A rank with valid options gets an error about another one's. */
-    options.start = 0 == check_rank ? 1 : 2;
+    options.initial_ranks = 0 == check_rank ? 1 : 2;
     CHECK_CODE(QUO_world_create(&w, &options), QUO_ERR_DISAGREE);
     CHECK(NULL == w);
-    options.start = 0 == check_rank ? -1 : 1;
+    options.initial_ranks = 0 == check_rank ? -1 : 1;
     if (0 == check_rank) {
         CHECK_CODE(QUO_world_create(&w, &options), QUO_ERR_INVLD_ARG);
     } else {
         CHECK_CODE(QUO_world_create(&w, &options), QUO_ERR_DISAGREE);
         CHECK_ERROR_NAMES("rank 0");
     }
-    options.start = 1;
+    options.initial_ranks = 1;
     options.plan = "at noon: lunch";
     CHECK_CODE(QUO_world_create(&w, &options), QUO_ERR_INVLD_ARG);
     CHECK_ERROR_NAMES("the plan");
@@ -185,7 +185,7 @@ main(int argc, char **argv)
     CHECK_CODE(QUO_world_create(&w, NULL), QUO_ERR_CALL_BEFORE_INIT);
     check_init(&argc, &argv);
     before_there_is_a_world();
-    options.start = 1;
+    options.initial_ranks = 1;
     REQUIRE_OK(QUO_world_create(&w, &options));
     CHECK_OK(QUO_world_capacity(w, &number));
     CHECK_INT(number, 2);

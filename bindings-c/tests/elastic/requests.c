@@ -169,7 +169,7 @@ main(int argc, char **argv)
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &check_rank);
-    options.start = 1;
+    options.initial_ranks = 1;
     options.name = "asked";
     REQUIRE_OK(QUO_world_create(&w, &options));
     REQUIRE_OK(QUO_world_node(w, &node));

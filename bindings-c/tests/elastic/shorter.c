@@ -10,7 +10,7 @@
 /* The original structures. */
 typedef struct {
     size_t size;
-    int start, max_ranks, unit, crowded, control, messages;
+    int initial_ranks, max_ranks, unit, crowded, control, messages;
     double start_limit;
     const char *name, *log, *plan;
 } first_options_t;
@@ -37,7 +37,7 @@ main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &check_rank);
     CHECK(sizeof(*options) < sizeof(today));
     options->size = sizeof(*options);
-    options->start = 1;
+    options->initial_ranks = 1;
     options->name = "first";
     REQUIRE_OK(QUO_world_create(&w, (const QUO_world_options_t *)(const void *)options));
     REQUIRE_OK(QUO_world_size(w, &size));

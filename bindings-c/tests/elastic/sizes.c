@@ -236,7 +236,7 @@ main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &check_rank);
     options.max_ranks = atoi(argv[1]);
-    options.start = atoi(argv[2]);
+    options.initial_ranks = atoi(argv[2]);
     options.crowded = 1;
     options.start_limit = 20;
     REQUIRE_OK(QUO_world_create(&w, &options));
@@ -250,7 +250,7 @@ main(int argc, char **argv)
     if (QUO_WORLD_NEW == status) {
         REQUIRE_OK(QUO_world_rank(w, &rank));
         REQUIRE_OK(QUO_world_size(w, &size));
-        CHECK_INT(size, options.start);
+        CHECK_INT(size, options.initial_ranks);
         if (0 == rank) {
             REQUIRE_OK(QUO_world_back_end(w, &text));
             printf("with %s\n", text);

@@ -112,8 +112,8 @@ pub enum Command {
     /// Run a program of elements in a shared object, on each rank:
     /// `mpirun -n 4 quo-elastic run ./prog.so`
     #[command(
-        after_help = "Options between PROGRAM and -- are the driver's: --serial (one process, no MPI), --start N, --max-ranks N,\n\
-        --oversubscribe, --plan FILE, --name NAME, --log FILE and --trace FILE. The words after -- are the program's."
+        after_help = "Options between PROGRAM and -- are the driver's: --serial (one process, no MPI), --initial-ranks N,\n\
+        --max-ranks N, --oversubscribe, --plan FILE, --name NAME, --log FILE and --trace FILE. The words after -- are the program's."
     )]
     Run {
         /// A shared object with a QUO_program, the driver's options, --, and words for the program

@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         Ok(())
     });
-    program.run(WorldOptions::new().start(1))?;
+    program.run(WorldOptions::new().initial_ranks(1))?;
     drop(mpi);
     Ok(())
 }

@@ -52,7 +52,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     let _mpi = Mpi::initialize_for(ThreadLevel::Multiple)?; // more processes may be started
-    let options = WorldOptions::new().start(1).sizes(Bounds::new(1, most.max(1) as u32, allowed)?);
+    let options = WorldOptions::new().initial_ranks(1).allowed_sizes(Bounds::new(
+        1,
+        most.max(1) as u32,
+        allowed,
+    )?);
     program.run(options.max_ranks(most).allow_oversubscribe(true))?;
     Ok(())
 }

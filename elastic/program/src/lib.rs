@@ -33,7 +33,7 @@
 //!     assert_eq!((*step, stage.rank() < stage.size()), (100, true));
 //!     Ok(())
 //! });
-//! program.run(WorldOptions::new().start(1))?; // MPI has been initialised
+//! program.run(WorldOptions::new().initial_ranks(1))?; // MPI has been initialised
 //! program.serial()?; // the same in one process, without MPI
 //! # Ok(())
 //! # }

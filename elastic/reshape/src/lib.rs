@@ -124,7 +124,7 @@ impl Reshape {
     ) -> Result<Self, ReshapeError> {
         const CALL: &str = "init";
         let start = topology.kind.start(topology.start)?;
-        let world = World::create(options.start(start.size() as usize))?;
+        let world = World::create(options.initial_ranks(start.size() as usize))?;
         // A spawned process that is not needed knows nothing about the world.
         let is_told = world.status() != Status::Ended;
         if is_told && world.capacity() < start.size() as usize {

@@ -39,17 +39,17 @@ impl Requests {
     }
 
     #[cfg(test)]
-    fn of_nobody(processes: u32, start: usize) -> Self {
+    fn of_nobody(processes: u32, initial_ranks: usize) -> Self {
         use super::{Arbiter, Job, Journal};
         use crate::model::place::{Allowed, Bounds};
         let job = Job {
             name: "test".to_owned(),
             hosts: vec!["a".to_owned()],
             places: vec![0; processes as usize],
-            start,
+            initial_ranks,
             bounds: Bounds::new(1, processes, Allowed::Any).unwrap(),
             limits: crate::model::process_table::Limits::default(),
-            fill: None,
+            placement: None,
         };
         Self::new(Arc::new(Shared::alone(Arbiter::new(job, Journal::default()).unwrap())))
     }

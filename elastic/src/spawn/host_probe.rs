@@ -17,12 +17,12 @@ pub(crate) struct HostProbe {
     /// Time that the check may take; zero: no check.
     pub limit: Duration,
     /// A remote shell with options that must reach the host as well; empty: none is tried.
-    pub agent: Vec<String>,
+    pub remote_shell: Vec<String>,
 }
 
 impl Default for HostProbe {
     fn default() -> Self {
-        Self { limit: LIMIT, agent: Vec::new() }
+        Self { limit: LIMIT, remote_shell: Vec::new() }
     }
 }
 
@@ -36,7 +36,7 @@ impl HostProbe {
         let deadline = Instant::now() + self.limit;
         let addresses = resolve(host, self.limit)?;
         answers(host, &addresses, deadline)?;
-        match &self.agent[..] {
+        match &self.remote_shell[..] {
             [] => Ok(()),
             [program, options @ ..] => {
                 let mut command = Command::new(program);
@@ -115,9 +115,9 @@ fn wait(child: &Child, limit: Duration) -> bool {
 mod tests {
     use super::*;
 
-    fn by(agent: &[&str]) -> HostProbe {
+    fn by(remote_shell: &[&str]) -> HostProbe {
         HostProbe {
-            agent: agent.iter().map(|&word| word.to_owned()).collect(),
+            remote_shell: remote_shell.iter().map(|&word| word.to_owned()).collect(),
             ..HostProbe::default()
         }
     }

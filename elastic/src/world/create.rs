@@ -63,8 +63,8 @@ fn launched(options: WorldOptions, limits: &WaitLimits<'_>) -> Result<World, Err
     let nodes = site.mailbox.context().node_count();
     let universe = universe().map_err(&group)?;
     let back_end = back_end(SlotCapacity::of(quo_mpi::running(), universe, &said, nodes))?;
-    let start = options.start.unwrap_or(base.size()).clamp(1, base.size());
-    let ranks: Vec<usize> = (0..start).collect();
+    let initial_ranks = options.initial_ranks.unwrap_or(base.size()).clamp(1, base.size());
+    let ranks: Vec<usize> = (0..initial_ranks).collect();
     let me = base.rank();
     let (hosts, mut trouble) =
         hosts.map_or_else(|error| (Vec::new(), error), |hosts| (hosts, String::new()));
@@ -77,7 +77,7 @@ fn launched(options: WorldOptions, limits: &WaitLimits<'_>) -> Result<World, Err
     let own = ProcessIdentity::own().map(|life| life.name());
     let mut guards = options.abort_on_death.then(|| own.unwrap_or_default());
     if let Some(head) = site.head.filter(|_| trouble.is_empty()) {
-        match begin(head, options, growth, start, &back_end) {
+        match begin(head, options, growth, initial_ranks, &back_end) {
             Ok((started, opened)) => {
                 coordinator = Some(started);
                 (set_service, directions) = opened.unzip();
@@ -94,7 +94,7 @@ fn launched(options: WorldOptions, limits: &WaitLimits<'_>) -> Result<World, Err
     let directions;
     (directions, guards) = begun.map_err(misconfigured)?;
     let tag = new_tag(&base, limits)?;
-    let current = if me < start {
+    let current = if me < initial_ranks {
         Some(base.subset_within(&ranks, 0, limits).map_err(&group)?)
     } else {
         None
@@ -104,7 +104,7 @@ fn launched(options: WorldOptions, limits: &WaitLimits<'_>) -> Result<World, Err
     }
     let seat = current.as_ref().map(|current| (current.rank(), current.size()));
     let rings = site.mailbox.rings();
-    site.mailbox.sit(if me < start { Seat::Rank(me) } else { Seat::Asleep });
+    site.mailbox.sit(if me < initial_ranks { Seat::Rank(me) } else { Seat::Asleep });
     // No process rings before all have read their ring counts.
     base.barrier(limits).map_err(&group)?;
     let guard = guards.as_ref().map(|root| Guard::over([Arc::clone(&site.mailbox)], root));
@@ -148,15 +148,15 @@ fn begin(
     head: Head,
     options: WorldOptions,
     limits: Limits,
-    start: usize,
+    initial_ranks: usize,
     back_end: &BackEnd,
 ) -> Result<(Coordinator, Option<(SetService, Endpoint)>), String> {
     let Head { agents, hosts, places } = head;
     let nodes = hosts.len();
     let can_start = limits.named > 0;
     let launched = places.len();
-    let job = options.job(hosts, places, start, limits)?;
-    let spawn_command = options.spawn_command(back_end, launched)?;
+    let job = options.job(hosts, places, initial_ranks, limits)?;
+    let spawn_command = options.make_spawn_command(back_end, launched)?;
     let spawn_helper =
         if can_start { options.make_spawn_helper(back_end, &spawn_command) } else { None };
     if let Some(spawn_helper) = &spawn_helper {

@@ -151,7 +151,7 @@ pub struct World {
 impl World {
     /// Makes the world. Collective over all processes that were launched together, after MPI has been initialised.
     ///
-    /// The first `start` ranks begin as [`Status::New`], the others as [`Status::Parked`].
+    /// The first `initial_ranks` ranks begin as [`Status::New`], the others as [`Status::Parked`].
     ///
     /// # Errors
     /// [`Error::Group`], [`Error::Context`], [`Error::Node`], [`Error::Agent`].

@@ -7,7 +7,7 @@ use crate::coordinator::Job;
 use crate::link::address_families;
 use crate::manager::control::is_job_name;
 use crate::manager::{ResourceManager, TermNotice};
-use crate::model::place::{Allowed, Bounds, Fill};
+use crate::model::place::{Allowed, Bounds, Placement};
 use crate::model::process_table::{Limits, NewNodes};
 use crate::model::sets::SetName;
 use crate::spawn::back_end::{BackEnd, Join};
@@ -24,18 +24,18 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 const LIST: &str =
     "list the hosts with their slots: WorldOptions::host, or QUO_ELASTIC_HOSTS=n1:8,n2:8";
 
-/// Options of a world. Rank 0's options count, except that [`start`](Self::start) and
+/// Options of a world. Rank 0's options count, except that [`initial_ranks`](Self::initial_ranks) and
 /// [`max_ranks`](Self::max_ranks) must be the same on all processes.
 ///
 /// ```
 /// use elastic::WorldOptions;
 /// // Two of the launched processes are ranks at first; beyond the launched ones, up to 16 are started, in units
 /// // of 4 that leave together.
-/// let options = WorldOptions::new().start(2).max_ranks(16).processes_per_spawn(4);
+/// let options = WorldOptions::new().initial_ranks(2).max_ranks(16).processes_per_spawn(4);
 /// ```
 #[derive(Debug, Default)]
 pub struct WorldOptions {
-    pub(super) start: Option<usize>,
+    pub(super) initial_ranks: Option<usize>,
     pub(super) name: Option<String>,
     pub(super) log: Option<PathBuf>,
     pub(super) bounds: Option<Bounds>,
@@ -48,11 +48,11 @@ pub struct WorldOptions {
     allow_oversubscribe: bool,
     without_spawn_helper: bool,
     limit: Option<Duration>,
-    command: Option<(String, Vec<String>)>,
-    info: Vec<(String, String)>,
+    spawn_command: Option<(String, Vec<String>)>,
+    spawn_info: Vec<(String, String)>,
     slots: Vec<(String, u32)>,
     host_probe: HostProbe,
-    fill: Option<Fill>,
+    placement: Option<Placement>,
 }
 
 impl WorldOptions {
@@ -65,8 +65,8 @@ impl WorldOptions {
     /// Sets the initial number of ranks, from one to the number of launched processes; the other
     /// processes are parked. Defaults to all launched processes.
     #[must_use]
-    pub fn start(self, ranks: usize) -> Self {
-        Self { start: Some(ranks), ..self }
+    pub fn initial_ranks(self, ranks: usize) -> Self {
+        Self { initial_ranks: Some(ranks), ..self }
     }
 
     /// Sets the name of the job, which its process sets (`mpi://app/NAME`) and its control socket
@@ -85,7 +85,7 @@ impl WorldOptions {
 
     /// Sets the sizes at which the program can run: requests for others are refused.
     #[must_use]
-    pub fn sizes(self, bounds: Bounds) -> Self {
+    pub fn allowed_sizes(self, bounds: Bounds) -> Self {
         Self { bounds: Some(bounds), ..self }
     }
 
@@ -168,14 +168,14 @@ impl WorldOptions {
 
     /// Sets the program to spawn. Defaults to this process's own program and arguments.
     #[must_use]
-    pub fn command(self, program: impl Into<String>, arguments: Vec<String>) -> Self {
-        Self { command: Some((program.into(), arguments)), ..self }
+    pub fn spawn_command(self, program: impl Into<String>, arguments: Vec<String>) -> Self {
+        Self { spawn_command: Some((program.into(), arguments)), ..self }
     }
 
     /// Adds a key and a value for the launcher, such as `host`, to every spawn.
     #[must_use]
-    pub fn info(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.info.push((key.into(), value.into()));
+    pub fn spawn_info(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.spawn_info.push((key.into(), value.into()));
         self
     }
 
@@ -199,11 +199,11 @@ impl WorldOptions {
     /// to each in turn, and the launcher places the others.
     ///
     /// No host gets more than its slots, unless [`allow_oversubscribe`](Self::allow_oversubscribe)
-    /// is set. For [`Fill::LeastLoaded`] rank 0 asks a node for its load every few seconds and uses
+    /// is set. For [`Placement::LeastLoaded`] rank 0 asks a node for its load every few seconds and uses
     /// the mean of a minute.
     #[must_use]
-    pub fn fill(self, fill: Fill) -> Self {
-        Self { fill: Some(fill), ..self }
+    pub fn placement(self, placement: Placement) -> Self {
+        Self { placement: Some(placement), ..self }
     }
 
     /// Sets the time that a named host may take to answer before a process is started there: its
@@ -221,8 +221,8 @@ impl WorldOptions {
     /// `ssh -o BatchMode=yes`. By default no shell is tried: it would have to work from rank 0's
     /// host, which may not be the launcher's.
     #[must_use]
-    pub fn agent(mut self, words: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.host_probe.agent = words.into_iter().map(Into::into).collect();
+    pub fn remote_shell(mut self, words: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.host_probe.remote_shell = words.into_iter().map(Into::into).collect();
         self
     }
 
@@ -231,7 +231,7 @@ impl WorldOptions {
         &self,
         hosts: Vec<String>,
         places: Vec<usize>,
-        start: usize,
+        initial_ranks: usize,
         limits: Limits,
     ) -> Result<Job, String> {
         let name = self.name.clone().unwrap_or_else(|| std::process::id().to_string());
@@ -245,11 +245,12 @@ impl WorldOptions {
         let all = u32::try_from(limits.most.max(limits.named)).unwrap_or(u32::MAX);
         let any = || Bounds::new(1, all, Allowed::Any);
         let bounds = self.bounds.clone().map_or_else(any, Ok).map_err(|error| error.to_string())?;
-        bounds.check(u32::try_from(start).unwrap_or(u32::MAX)).map_err(|error| {
-            let from = self.start.map_or("all that were launched", |_| "the option start");
-            format!("{start} ranks at the start ({from}): {error}{}", bounds.range(all))
+        bounds.check(u32::try_from(initial_ranks).unwrap_or(u32::MAX)).map_err(|error| {
+            let from =
+                self.initial_ranks.map_or("all that were launched", |_| "the option initial_ranks");
+            format!("{initial_ranks} ranks at the start ({from}): {error}{}", bounds.range(all))
         })?;
-        Ok(Job { name, hosts, places, start, bounds, limits, fill: self.fill })
+        Ok(Job { name, hosts, places, initial_ranks, bounds, limits, placement: self.placement })
     }
 
     /// Returns the hosts and slots listed by the program, else by the user, else known from the
@@ -325,7 +326,7 @@ impl WorldOptions {
     }
 
     /// Returns the program to start, with its options.
-    pub(super) fn spawn_command(
+    pub(super) fn make_spawn_command(
         &self,
         back_end: &BackEnd,
         launched: usize,
@@ -333,14 +334,14 @@ impl WorldOptions {
         if self.max_ranks.is_none() {
             return Ok(SpawnCommand::default());
         }
-        let (command, arguments) = match &self.command {
+        let (command, arguments) = match &self.spawn_command {
             Some(command) => command.clone(),
             None => {
                 let (command, arguments) = own_command()?;
                 wrapped(command, arguments)
             }
         };
-        let mut info = self.info.clone();
+        let mut info = self.spawn_info.clone();
         if matches!(quo_mpi::running().family(), quo_mpi::Family::OpenMpi) {
             // quo does the binding, and a launcher that binds refuses shared cores.
             info.push(("bind_to".to_owned(), "none".to_owned()));
@@ -385,19 +386,21 @@ mod tests {
         let limits = || Limits { most: 6, ..Limits::default() };
         let job = |start: usize, allowed| {
             let bounds = Bounds::new(2, 5, allowed).unwrap();
-            let options = WorldOptions::new().start(start).sizes(bounds);
-            options.job(vec!["n".to_owned()], vec![0; 6], start, limits()).map(|job| job.start)
+            let options = WorldOptions::new().initial_ranks(start).allowed_sizes(bounds);
+            options
+                .job(vec!["n".to_owned()], vec![0; 6], start, limits())
+                .map(|job| job.initial_ranks)
         };
         let refused = job(3, Allowed::MultipleOf(2)).unwrap_err();
         assert_eq!(
             refused,
-            "3 ranks at the start (the option start): bounds: 3 processes are not allowed; 2 and 4 are the nearest that \
+            "3 ranks at the start (the option initial_ranks): bounds: 3 processes are not allowed; 2 and 4 are the nearest that \
              are, and there can be 2 to 4"
         );
         assert!(job(1, Allowed::Any).unwrap_err().ends_with(", and there can be 2 to 5"));
         assert!(job(6, Allowed::OneOf(vec![3, 9])).unwrap_err().ends_with("there can be 3 to 3"));
         assert_eq!(job(4, Allowed::MultipleOf(2)), Ok(4));
-        let all = WorldOptions::new().sizes(Bounds::new(1, 2, Allowed::Any).unwrap());
+        let all = WorldOptions::new().allowed_sizes(Bounds::new(1, 2, Allowed::Any).unwrap());
         let refused = all.job(vec!["n".to_owned()], vec![0; 6], 6, limits()).unwrap_err();
         assert!(
             refused.starts_with("6 ranks at the start (all that were launched): "),

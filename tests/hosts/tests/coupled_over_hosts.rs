@@ -43,8 +43,13 @@ fn host_joins_another_leaves_and_the_bits_stay() -> Result<()> {
     for address in [second, third] {
         job = job.option("--host").option(format!("{address}:2"));
     }
-    let job =
-        job.arg("elastic").arg("--most").arg("5").arg("--hold").arg("--plan").arg(file("plan"));
+    let job = job
+        .arg("elastic")
+        .arg("--max-ranks")
+        .arg("5")
+        .arg("--hold")
+        .arg("--plan")
+        .arg(file("plan"));
     let job = job.arg("--deck").arg(file("deck.toml")).arg("--output").arg(file("elastic.json"));
     let job = job.arg("--fields").arg(file("elastic.bin")).env("OMP_WAIT_POLICY", "passive");
     let running = job.env("OMPI_MCA_mpi_yield_when_idle", "1").limit(LIMIT).start()?;

@@ -4,7 +4,7 @@ use super::hosts::Parts;
 use super::{Arbiter, of_place, other};
 use crate::model::change::{Cause, CauseKind, Request, RequestKind};
 use crate::model::member::MemberId;
-use crate::model::place::{Choice, Cursor, Fill, Node, PlaceError, Reclaim, leavers, place};
+use crate::model::place::{Choice, Cursor, Node, PlaceError, Placement, Reclaim, leavers, place};
 
 /// The processes that join and leave in a resize.
 #[derive(Debug, PartialEq, Eq)]
@@ -181,8 +181,8 @@ impl Arbiter {
         let chosen = match asleep {
             0 => Vec::new(),
             _ => {
-                let fill = self.job.fill.unwrap_or(Fill::Stack);
-                let how = Choice { fill, cursor: &mut *cursor, loads: &self.loads };
+                let placement = self.job.placement.unwrap_or(Placement::Stack);
+                let how = Choice { placement, cursor: &mut *cursor, loads: &self.loads };
                 place(&self.nodes, asleep, &named, how).map_err(of_place)?
             }
         };
@@ -204,7 +204,7 @@ impl Arbiter {
                 return Err(Cause::new(CauseKind::NotAllowed, detail));
             }
             parts = self.deal(started, hosts, cursor)?;
-        } else if started > 0 && self.job.fill.is_some() {
+        } else if started > 0 && self.job.placement.is_some() {
             // No listed hosts: the launcher chooses.
             let listed = self.processes.listed();
             if !listed.is_empty() {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{Arbiter, of_place};
 use crate::model::change::Cause;
 use crate::model::order::ResizePlan;
-use crate::model::place::{Choice, Cursor, Fill, Node, PlaceError, Site, spread};
+use crate::model::place::{Choice, Cursor, Node, PlaceError, Placement, Site, spread};
 
 /// Number of processes to start on each host, by the launcher's names.
 pub(super) type Parts = Vec<(String, u32)>;
@@ -76,8 +76,8 @@ impl Arbiter {
             .iter()
             .map(|(host, processes, slots)| Site { host, processes: *processes, slots: *slots })
             .collect();
-        let fill = self.job.fill.unwrap_or(Fill::RoundRobin);
-        let chosen = spread(&sites, count, Choice { fill, cursor, loads: &self.loads });
+        let placement = self.job.placement.unwrap_or(Placement::RoundRobin);
+        let chosen = spread(&sites, count, Choice { placement, cursor, loads: &self.loads });
         let chosen = chosen.map_err(|error| match error {
             PlaceError::NoRoom { asked, free, .. } => {
                 of_place(PlaceError::NoRoom { asked, free, named: true })
@@ -99,7 +99,7 @@ impl Arbiter {
 
     /// Returns true if joiners are placed by the loads of nodes.
     pub(crate) fn goes_by_load(&self) -> bool {
-        self.job.fill == Some(Fill::LeastLoaded)
+        self.job.placement == Some(Placement::LeastLoaded)
     }
 }
 

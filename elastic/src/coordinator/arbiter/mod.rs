@@ -15,7 +15,7 @@ use crate::model::change::{
 };
 use crate::model::member::{MemberId, NodeId, UnitId};
 use crate::model::order::{Losses, ResizePlan};
-use crate::model::place::{Bounds, Cursor, Fill, Loads, NodeState, Nodes, PlaceError, Seat};
+use crate::model::place::{Bounds, Cursor, Loads, NodeState, Nodes, PlaceError, Placement, Seat};
 use crate::model::process_table::{Limits, ProcessTable};
 use crate::model::sets::{
     AttributeChange, DeltaEnd, DeltaKind, Registry, SetName, SetOp, SetsError,
@@ -33,13 +33,13 @@ pub(crate) struct Job {
     /// The node of every process.
     pub places: Vec<usize>,
     /// Initial number of ranks.
-    pub start: usize,
+    pub initial_ranks: usize,
     /// Possible sizes of the job.
     pub bounds: Bounds,
     /// Limits of its growth beyond its processes.
     pub limits: Limits,
     /// Order in which joiners are placed on hosts, if the program set one.
-    pub fill: Option<Fill>,
+    pub placement: Option<Placement>,
 }
 
 /// Requests, places, sets and the log of one job. The coordinator carries out the arbiter's
@@ -76,7 +76,7 @@ impl Arbiter {
         let began = Instant::now();
         let members: Vec<MemberId> =
             (0..job.places.len() as u64).map(|process| MemberId::new(0, process as u32)).collect();
-        let running: Vec<usize> = (0..job.start).collect();
+        let running: Vec<usize> = (0..job.initial_ranks).collect();
         let everybody = running.iter().map(|&process| members[process]).collect();
         let registry = Registry::new(&job.name, everybody).map_err(|error| error.to_string())?;
         let processes = ProcessTable::launched(job.places.len(), job.limits.clone());

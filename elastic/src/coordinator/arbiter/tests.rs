@@ -3,7 +3,7 @@
 use super::*;
 use crate::coordinator::UnitStatus;
 use crate::model::change::{Event, Happening, RequestKind};
-use crate::model::place::{Allowed, Fill};
+use crate::model::place::{Allowed, Placement};
 
 /// Six processes on three nodes, two of them ranks.
 fn arbiter() -> Arbiter {
@@ -11,10 +11,10 @@ fn arbiter() -> Arbiter {
         name: "test".to_owned(),
         hosts: ["n0", "n1", "n2"].map(str::to_owned).to_vec(),
         places: vec![0, 0, 1, 1, 2, 2],
-        start: 2,
+        initial_ranks: 2,
         bounds: Bounds::new(1, 6, Allowed::Any).unwrap(),
         limits: Limits::default(),
-        fill: None,
+        placement: None,
     };
     Arbiter::new(job, Journal::default()).unwrap()
 }
@@ -222,10 +222,10 @@ fn growing() -> Arbiter {
         name: "test".to_owned(),
         hosts: vec!["a".to_owned()],
         places: vec![0],
-        start: 1,
+        initial_ranks: 1,
         bounds: Bounds::new(1, 6, Allowed::Any).unwrap(),
         limits,
-        fill: None,
+        placement: None,
     };
     Arbiter::new(job, Journal::default()).unwrap()
 }
@@ -280,30 +280,30 @@ fn after_growths_by_one(
 #[test]
 fn twenty_growths_by_one_over_five_hosts_give_each_four() {
     let hosts = ["a", "b", "c", "d", "e"].map(str::to_owned);
-    let job = |fill| Job {
+    let job = |placement| Job {
         name: "test".to_owned(),
         hosts: hosts.to_vec(),
         places: (0..30).map(|process| process / 6).collect(),
-        start: 1,
+        initial_ranks: 1,
         bounds: Bounds::new(1, 30, Allowed::Any).unwrap(),
         limits: Limits::default(),
-        fill,
+        placement,
     };
-    let parked = |fill| {
-        let arbiter = Arbiter::new(job(fill), Journal::default()).unwrap();
+    let parked = |placement| {
+        let arbiter = Arbiter::new(job(placement), Journal::default()).unwrap();
         after_growths_by_one(arbiter, &[], |arbiter| drop(go_through(arbiter)))
     };
     // Includes the launched process on the first host.
-    assert_eq!(parked(Some(Fill::RoundRobin)), [5, 4, 4, 4, 4]);
-    assert_eq!(parked(Some(Fill::LeastLoaded)), [5, 4, 4, 4, 4]);
+    assert_eq!(parked(Some(Placement::RoundRobin)), [5, 4, 4, 4, 4]);
+    assert_eq!(parked(Some(Placement::LeastLoaded)), [5, 4, 4, 4, 4]);
     assert_eq!(parked(None), [6, 6, 6, 3, 0], "one host after the other");
     // On hosts named by an address, each growth continues where the last one stopped.
-    let started = |fill: Option<Fill>, on: &[&str]| {
+    let started = |placement: Option<Placement>, on: &[&str]| {
         let listed = hosts.iter().filter(|_| on.is_empty());
         let slots = listed.map(|host| (host.clone(), 6)).collect();
         let limits = Limits { most: 30, named: 30, slots, unit: 1, ..Limits::default() };
         let (mut known, mut places) = (vec!["a".to_owned()], vec![0]);
-        let job = Job { limits, hosts: known.clone(), places: places.clone(), ..job(fill) };
+        let job = Job { limits, hosts: known.clone(), places: places.clone(), ..job(placement) };
         let arbiter = Arbiter::new(job, Journal::default()).unwrap();
         after_growths_by_one(arbiter, on, |arbiter| {
             let resize = arbiter.announce_next().unwrap();
@@ -318,15 +318,15 @@ fn twenty_growths_by_one_over_five_hosts_give_each_four() {
     };
     let named = ["10.0.0.b", "10.0.0.c", "10.0.0.d", "10.0.0.e", "10.0.0.f"];
     assert_eq!(started(None, &named), [1, 4, 4, 4, 4, 4]);
-    assert_eq!(started(Some(Fill::RoundRobin), &[]), [5, 4, 4, 4, 4]);
-    assert_eq!(started(Some(Fill::Stack), &[]), [6, 6, 6, 3]);
+    assert_eq!(started(Some(Placement::RoundRobin), &[]), [5, 4, 4, 4, 4]);
+    assert_eq!(started(Some(Placement::Stack), &[]), [6, 6, 6, 3]);
 }
 
 #[test]
 fn loads_of_nodes_decide_for_the_least_loaded_only() {
     let mut arbiter = arbiter();
     assert!(!arbiter.goes_by_load());
-    arbiter.job.fill = Some(Fill::LeastLoaded);
+    arbiter.job.placement = Some(Placement::LeastLoaded);
     assert!(arbiter.goes_by_load());
     for (node, load) in [(0, 0.5), (1, 1.5), (2, 0.1), (7, 0.0)] {
         arbiter.has_load(node, load);

@@ -146,10 +146,10 @@ mod tests {
             name: "test".to_owned(),
             hosts: vec!["a".to_owned()],
             places: vec![0, 0],
-            start: 2,
+            initial_ranks: 2,
             bounds: Bounds::new(1, 2, Allowed::Any).unwrap(),
             limits: Limits::default(),
-            fill: None,
+            placement: None,
         };
         let arbiter = Arbiter::new(job, Journal::default()).unwrap();
         SetService::open(Arc::new(Shared::alone(arbiter)), None).unwrap()

@@ -11,7 +11,7 @@ use crate::model::member::NodeId;
 /// Order in which joiners are placed on hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Fill {
+pub enum Placement {
     /// Hosts fill up one after the other, and as few as possible are in use. Huber 2021, section
     /// 7.2.
     #[default]
@@ -22,23 +22,23 @@ pub enum Fill {
     LeastLoaded,
 }
 
-impl fmt::Display for Fill {
+impl fmt::Display for Placement {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(match self {
-            Fill::Stack => "stack",
-            Fill::RoundRobin => "round-robin",
-            Fill::LeastLoaded => "least-loaded",
+            Placement::Stack => "stack",
+            Placement::RoundRobin => "round-robin",
+            Placement::LeastLoaded => "least-loaded",
         })
     }
 }
 
-impl FromStr for Fill {
+impl FromStr for Placement {
     type Err = PlaceError;
 
-    fn from_str(text: &str) -> Result<Fill, PlaceError> {
-        let all = [Fill::Stack, Fill::RoundRobin, Fill::LeastLoaded];
-        let found = all.into_iter().find(|fill| fill.to_string() == text);
-        found.ok_or_else(|| PlaceError::NoFill { text: text.to_owned() })
+    fn from_str(text: &str) -> Result<Placement, PlaceError> {
+        let all = [Placement::Stack, Placement::RoundRobin, Placement::LeastLoaded];
+        let found = all.into_iter().find(|placement| placement.to_string() == text);
+        found.ok_or_else(|| PlaceError::NoPlacement { text: text.to_owned() })
     }
 }
 
@@ -73,10 +73,10 @@ pub struct Site<'a> {
 #[derive(Debug)]
 pub struct Choice<'a> {
     /// The order.
-    pub fill: Fill,
+    pub placement: Placement,
     /// Position of round robin. Changes only if there is room for all joiners.
     pub cursor: &'a mut Cursor,
-    /// Loads for [`Fill::LeastLoaded`]; hosts without samples count by processes per slot.
+    /// Loads for [`Placement::LeastLoaded`]; hosts without samples count by processes per slot.
     pub loads: &'a Loads,
 }
 
@@ -84,21 +84,21 @@ pub struct Choice<'a> {
 /// than it has slots.
 ///
 /// ```
-/// use elastic::place::{Choice, Cursor, Fill, Loads, Site, spread};
+/// use elastic::place::{Choice, Cursor, Placement, Loads, Site, spread};
 /// let sites = ["a", "b", "c"].map(|host| Site { host, processes: 0, slots: Some(2) });
 /// let (mut cursor, loads) = (Cursor::default(), Loads::default());
-/// let mut choose = |count, fill| {
-///     spread(&sites, count, Choice { fill, cursor: &mut cursor, loads: &loads }).unwrap()
+/// let mut choose = |count, placement| {
+///     spread(&sites, count, Choice { placement, cursor: &mut cursor, loads: &loads }).unwrap()
 /// };
-/// assert_eq!(choose(3, Fill::Stack), [0, 0, 1]);
-/// assert_eq!(choose(2, Fill::RoundRobin), [0, 1]);
-/// assert_eq!(choose(2, Fill::RoundRobin), [2, 0]);
+/// assert_eq!(choose(3, Placement::Stack), [0, 0, 1]);
+/// assert_eq!(choose(2, Placement::RoundRobin), [0, 1]);
+/// assert_eq!(choose(2, Placement::RoundRobin), [2, 0]);
 /// ```
 ///
 /// # Errors
 /// [`PlaceError::NoRoom`].
 pub fn spread(sites: &[Site<'_>], count: u32, how: Choice<'_>) -> Result<Vec<usize>, PlaceError> {
-    let Choice { fill, cursor, loads } = how;
+    let Choice { placement, cursor, loads } = how;
     // Names may occur twice: each host is chosen by its first occurrence.
     let is_first = |at: usize| sites[..at].iter().all(|other| other.host != sites[at].host);
     let mut joined = vec![0; sites.len()];
@@ -111,13 +111,13 @@ pub fn spread(sites: &[Site<'_>], count: u32, how: Choice<'_>) -> Result<Vec<usi
     let mut chosen = Vec::new();
     for placed in 0..count {
         let mut open = (0..sites.len()).filter(|&at| is_open(at, &joined));
-        let next = match fill {
-            Fill::Stack => open.next(),
-            Fill::RoundRobin => {
+        let next = match placement {
+            Placement::Stack => open.next(),
+            Placement::RoundRobin => {
                 let after = last.map_or(0, |last| last + 1);
                 open.min_by_key(|&at| (at < after, at))
             }
-            Fill::LeastLoaded => {
+            Placement::LeastLoaded => {
                 let load = |at: usize| {
                     let site = &sites[at];
                     let cores = f64::from(site.slots.unwrap_or(1).max(1));
@@ -134,7 +134,7 @@ pub fn spread(sites: &[Site<'_>], count: u32, how: Choice<'_>) -> Result<Vec<usi
         last = Some(next);
         chosen.push(next);
     }
-    if let (Fill::RoundRobin, Some(last)) = (fill, last) {
+    if let (Placement::RoundRobin, Some(last)) = (placement, last) {
         cursor.last = Some(sites[last].host.to_owned());
     }
     Ok(chosen)

@@ -157,8 +157,8 @@ pub enum PlaceError {
         above: Option<u32>,
     },
     /// A text that names no order of choosing hosts.
-    #[error("fill is {text:?}, and it can be stack, round-robin or least-loaded")]
-    NoFill {
+    #[error("placement is {text:?}, and it can be stack, round-robin or least-loaded")]
+    NoPlacement {
         /// The text.
         text: String,
     },

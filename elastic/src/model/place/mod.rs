@@ -21,7 +21,7 @@ mod nodes;
 mod tests;
 
 pub use bounds::{Allowed, AllowedSizes, Bounds, SizeLimits};
-pub use choose::{Choice, Cursor, Fill, Site, place, spread};
+pub use choose::{Choice, Cursor, Placement, Site, place, spread};
 pub use error::PlaceError;
 pub use leave::{Reclaim, leavers};
 pub use loads::Loads;

@@ -35,7 +35,7 @@ fn seats(first: u64, chosen: &[NodeId], node_units: bool) -> Vec<Seat> {
 }
 
 fn grow(nodes: &mut Nodes, ranks: &mut Vec<MemberId>, count: u32, node_units: bool) {
-    let chosen = choose(nodes, count, &[], Fill::Stack, &mut Cursor::default()).unwrap();
+    let chosen = choose(nodes, count, &[], Placement::Stack, &mut Cursor::default()).unwrap();
     let seats = seats(ranks.last().map_or(0, |last| last.0 + 1), &chosen, node_units);
     nodes.occupy(&seats).unwrap();
     ranks.extend(seats.iter().map(|seat| seat.member));
@@ -45,10 +45,10 @@ fn choose(
     nodes: &Nodes,
     count: u32,
     hosts: &[String],
-    fill: Fill,
+    placement: Placement,
     cursor: &mut Cursor,
 ) -> Result<Vec<NodeId>, PlaceError> {
-    place(nodes, count, hosts, Choice { fill, cursor, loads: &Loads::default() })
+    place(nodes, count, hosts, Choice { placement, cursor, loads: &Loads::default() })
 }
 
 fn count(count: u32) -> Reclaim<'static> {
@@ -101,13 +101,13 @@ fn round_robin_goes_on_where_it_stopped() {
     let mut nodes = nodes(&[4; 5]);
     let mut cursor = Cursor::default();
     for round in 0..20 {
-        let chosen = choose(&nodes, 1, &[], Fill::RoundRobin, &mut cursor).unwrap();
+        let chosen = choose(&nodes, 1, &[], Placement::RoundRobin, &mut cursor).unwrap();
         assert_eq!(chosen, [NodeId(round % 5)]);
         nodes.occupy(&seats(u64::from(round), &chosen, false)).unwrap();
     }
     assert!(nodes.iter().all(|node| node.processes() == 4));
     let before = cursor.clone();
-    let full = choose(&nodes, 1, &[], Fill::RoundRobin, &mut cursor);
+    let full = choose(&nodes, 1, &[], Placement::RoundRobin, &mut cursor);
     assert_eq!(full, Err(PlaceError::NoRoom { asked: 1, free: 0, named: false }));
     assert_eq!(cursor, before);
 }
@@ -116,7 +116,7 @@ fn round_robin_goes_on_where_it_stopped() {
 fn round_robin_passes_over_full_nodes_and_wraps() {
     let nodes = nodes(&[1, 3, 2]);
     let mut cursor = Cursor::default();
-    let chosen = choose(&nodes, 6, &[], Fill::RoundRobin, &mut cursor).unwrap();
+    let chosen = choose(&nodes, 6, &[], Placement::RoundRobin, &mut cursor).unwrap();
     assert_eq!(chosen, [0, 1, 2, 1, 2, 1].map(NodeId));
 }
 
@@ -126,7 +126,8 @@ fn least_loaded_goes_by_mean_or_processes_without_samples() {
     nodes.occupy(&seats(0, &[NodeId(0), NodeId(1), NodeId(1)], false)).unwrap();
     let mut loads = Loads::default();
     let least = |loads: &Loads, count| {
-        let how = Choice { fill: Fill::LeastLoaded, cursor: &mut Cursor::default(), loads };
+        let how =
+            Choice { placement: Placement::LeastLoaded, cursor: &mut Cursor::default(), loads };
         place(&nodes, count, &[], how).unwrap()
     };
     assert_eq!(least(&loads, 4), [2, 0, 0, 1].map(NodeId), "1/4, 2/4 and 0/2 in use");
@@ -149,24 +150,24 @@ fn least_loaded_goes_by_mean_or_processes_without_samples() {
 fn no_core_is_shared_unless_forced() {
     let nodes = nodes(&[2, 4]);
     let stack = |count, names: &[&str]| {
-        choose(&nodes, count, &hosts(names), Fill::Stack, &mut Cursor::default())
+        choose(&nodes, count, &hosts(names), Placement::Stack, &mut Cursor::default())
     };
     assert!(stack(7, &[]).is_err());
     assert_eq!(stack(3, &["n0"]), Err(PlaceError::NoRoom { asked: 3, free: 2, named: true }));
     // If cores may be shared, slots are not counted.
     let sites = ["a", "b"].map(|host| Site { host, processes: 2, slots: None });
     let (mut cursor, loads) = (Cursor::default(), Loads::default());
-    let how = Choice { fill: Fill::LeastLoaded, cursor: &mut cursor, loads: &loads };
+    let how = Choice { placement: Placement::LeastLoaded, cursor: &mut cursor, loads: &loads };
     assert_eq!(spread(&sites, 4, how), Ok(vec![0, 1, 0, 1]));
 }
 
 #[test]
 fn orders_are_read_by_their_names() {
-    for fill in [Fill::Stack, Fill::RoundRobin, Fill::LeastLoaded] {
-        assert_eq!(fill.to_string().parse(), Ok(fill));
+    for placement in [Placement::Stack, Placement::RoundRobin, Placement::LeastLoaded] {
+        assert_eq!(placement.to_string().parse(), Ok(placement));
     }
-    let error = "random".parse::<Fill>().unwrap_err().to_string();
-    assert_eq!(error, "fill is \"random\", and it can be stack, round-robin or least-loaded");
+    let error = "random".parse::<Placement>().unwrap_err().to_string();
+    assert_eq!(error, "placement is \"random\", and it can be stack, round-robin or least-loaded");
 }
 
 #[test]
@@ -175,7 +176,7 @@ fn joiners_go_to_available_nodes_only() {
     nodes.set_state(NodeId(0), NodeState::Leaving).unwrap();
     nodes.add("n9", 8, NodeState::Candidate).unwrap();
     let stack = |count, names: &[&str]| {
-        choose(&nodes, count, &hosts(names), Fill::Stack, &mut Cursor::default())
+        choose(&nodes, count, &hosts(names), Placement::Stack, &mut Cursor::default())
     };
     assert_eq!(stack(2, &[]).unwrap(), [NodeId(1), NodeId(2)]);
     let ask = |host: &str| stack(1, &[host]).unwrap_err().to_string();
@@ -299,7 +300,7 @@ proptest! {
         for count in growths {
             let sites: Vec<Site<'_>> = names.iter().zip(&processes)
                 .map(|(host, &processes)| Site { host, processes, slots: None }).collect();
-            let how = Choice { fill: Fill::RoundRobin, cursor: &mut cursor, loads: &loads };
+            let how = Choice { placement: Placement::RoundRobin, cursor: &mut cursor, loads: &loads };
             let chosen = spread(&sites, count, how).unwrap();
             chosen.into_iter().for_each(|at| processes[at] += 1);
             let (least, most) = (processes.iter().min(), processes.iter().max());
@@ -311,7 +312,7 @@ proptest! {
     fn every_order_places_all_within_the_slots_or_none(
         taken in proptest::collection::vec((0..4u32, proptest::option::of(0..5u32)), 0..6),
         count in 0..20u32,
-        fill in prop_oneof![Just(Fill::Stack), Just(Fill::RoundRobin), Just(Fill::LeastLoaded)],
+        placement in prop_oneof![Just(Placement::Stack), Just(Placement::RoundRobin), Just(Placement::LeastLoaded)],
         measured in proptest::collection::vec(0.0..2.0f64, 0..6),
         last in proptest::option::of(0..6usize),
     ) {
@@ -325,7 +326,7 @@ proptest! {
         let before = cursor.clone();
         let room = |site: &Site<'_>| site.slots.map(|slots| slots.saturating_sub(site.processes));
         let free = sites.iter().map(room).try_fold(0, |sum, room| Some(sum + room?));
-        let how = Choice { fill, cursor: &mut cursor, loads: &loads };
+        let how = Choice { placement, cursor: &mut cursor, loads: &loads };
         match spread(&sites, count, how) {
             Ok(chosen) => {
                 prop_assert_eq!(chosen.len() as u32, count);
@@ -333,7 +334,7 @@ proptest! {
                     let here = chosen.iter().filter(|&&other| other == at).count() as u32;
                     prop_assert!(room(site).is_none_or(|room| here <= room));
                 }
-                if fill == Fill::Stack {
+                if placement == Placement::Stack {
                     prop_assert!(chosen.is_sorted());
                 }
             }
@@ -359,8 +360,8 @@ proptest! {
             let free = nodes.free();
             let before = ranks.clone();
             if grows || ranks.is_empty() {
-                let fill = if stack { Fill::Stack } else { Fill::RoundRobin };
-                match choose(&nodes, count, &[], fill, &mut cursor) {
+                let placement = if stack { Placement::Stack } else { Placement::RoundRobin };
+                match choose(&nodes, count, &[], placement, &mut cursor) {
                     Ok(chosen) => {
                         prop_assert_eq!(chosen.len() as u32, count);
                         let new = seats(next, &chosen, node_units);

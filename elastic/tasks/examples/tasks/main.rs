@@ -200,7 +200,7 @@ fn ask(requests: &Requests, seed: u64, count: usize, most: u64) {
 
 fn resizes(seed: u64, count: usize) -> Outcome {
     const LEAVES: u64 = 1000;
-    let mut world = World::create(WorldOptions::new().start(1))?;
+    let mut world = World::create(WorldOptions::new().initial_ranks(1))?;
     let most = world.capacity() as u64;
     let asker = world
         .requests()

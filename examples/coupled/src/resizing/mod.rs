@@ -42,10 +42,10 @@ use pace::Pace;
 pub struct Sizes {
     /// Ranks at the start, the others that were launched are parked; all if not given.
     #[arg(long, value_name = "RANKS")]
-    start: Option<usize>,
+    initial_ranks: Option<usize>,
     /// Let it grow to so many ranks, beyond those that were launched.
     #[arg(long, value_name = "RANKS")]
-    most: Option<usize>,
+    max_ranks: Option<usize>,
     /// Start processes beyond the launcher's slots.
     #[arg(long)]
     crowded: bool,
@@ -116,7 +116,7 @@ pub fn run(
     let started = Intercommunicator::parent().map_err(anyhow::Error::from)?.is_some();
     let (mut text, mut deck, mut plan) = (String::new(), None, None);
     if !started {
-        let ranks = sizes.start.unwrap_or(crate::layout::size(launched));
+        let ranks = sizes.initial_ranks.unwrap_or(crate::layout::size(launched));
         let read = run::read_deck(launched, request, ranks)?;
         (text, deck) = (read.0, Some(read.1));
         let read = || {
@@ -176,12 +176,13 @@ fn options(sizes: &Sizes, deck: Option<&Deck>, plan: Option<Plan>) -> Result<Wor
         let rows = deck.mesh.ny;
         let fits = move |ranks: u32| rows_held(rows, ranks as usize - 1, ranks as usize).is_ok();
         let most = u32::try_from(rows).unwrap_or(u32::MAX);
-        options = options.sizes(Bounds::new(1, most, Allowed::If(std::sync::Arc::new(fits)))?);
+        options =
+            options.allowed_sizes(Bounds::new(1, most, Allowed::If(std::sync::Arc::new(fits)))?);
     }
-    if let Some(ranks) = sizes.start {
-        options = options.start(ranks);
+    if let Some(ranks) = sizes.initial_ranks {
+        options = options.initial_ranks(ranks);
     }
-    if let Some(ranks) = sizes.most {
+    if let Some(ranks) = sizes.max_ranks {
         options = options.max_ranks(ranks);
     }
     if let Some(name) = &sizes.name {

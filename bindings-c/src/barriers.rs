@@ -11,7 +11,7 @@ use crate::collective::limit;
 use crate::create::{context, mpi_not_finalized};
 use crate::guard::{Failure, entry};
 use crate::handle::{Held, Kind, Table};
-use crate::types::{Out, QUO_named_barrier_t, QUO_t, Qids, Text};
+use crate::types::{QUO_named_barrier_t, QUO_t, Qids, RawOut, Text};
 
 static BARRIERS: Table<Barrier, 1024> = Table::new(Kind { number: 3, name: "named barrier" });
 
@@ -53,10 +53,10 @@ pub extern "C" fn QUO_named_barrier_create(
     name: Text,
     qids: Qids,
     nqids: c_int,
-    out_barrier: Out<*mut QUO_named_barrier_t>,
+    out_barrier: RawOut<*mut QUO_named_barrier_t>,
 ) -> c_int {
     entry("QUO_named_barrier_create", || {
-        let place = out_barrier.null_place("out_barrier");
+        let place = out_barrier.checked_null("out_barrier");
         let context = context(q)?;
         let place = place?;
         let name = name.read("name")?;

@@ -14,7 +14,7 @@ use quo_mpi::{Comm, MpiGroup};
 use crate::codes::Code;
 use crate::create::context;
 use crate::guard::{Failure, entry};
-use crate::types::{CommPlace, Out, QUO_t, known_object_type, unknown_object_type};
+use crate::types::{CommPtr, QUO_t, RawOut, known_object_type, unknown_object_type};
 
 /// Converts a time limit in seconds; more than a century means no limit in practice.
 pub(crate) fn limit(seconds: f64) -> Result<Duration, Failure> {
@@ -58,10 +58,10 @@ fn select(
     kind: c_int,
     most: c_int,
     policy: Option<c_int>,
-    out: Out<c_int>,
+    out: RawOut<c_int>,
 ) -> Result<(), Failure> {
     let context = context(q)?;
-    let checked = out.place("out_selected").and_then(|place| {
+    let checked = out.checked("out_selected").and_then(|place| {
         let kind = known_object_type(kind).ok_or_else(|| unknown_object_type(kind))?;
         let policy = match policy {
             None => context.policy(),
@@ -87,7 +87,7 @@ pub extern "C" fn QUO_auto_distrib(
     q: *mut QUO_t,
     distrib_over_this: c_int,
     max_qids_per_res_type: c_int,
-    out_selected: Out<c_int>,
+    out_selected: RawOut<c_int>,
 ) -> c_int {
     entry("QUO_auto_distrib", || {
         select(q, distrib_over_this, max_qids_per_res_type, None, out_selected)
@@ -100,7 +100,7 @@ pub extern "C" fn QUO_auto_distrib_with_policy(
     distrib_over_this: c_int,
     max_qids_per_res_type: c_int,
     policy: c_int,
-    out_selected: Out<c_int>,
+    out_selected: RawOut<c_int>,
 ) -> c_int {
     entry("QUO_auto_distrib_with_policy", || {
         select(q, distrib_over_this, max_qids_per_res_type, Some(policy), out_selected)
@@ -138,9 +138,9 @@ fn take_communicator(group: Box<dyn Group>) -> Result<Comm, Failure> {
 pub extern "C" fn QUO_get_mpi_comm_by_type(
     q: *mut QUO_t,
     target_type: c_int,
-    out_comm: CommPlace,
+    out_comm: CommPtr,
 ) -> c_int {
     entry("QUO_get_mpi_comm_by_type", || {
-        communicator(q, target_type, out_comm.place("out_comm"), CommPlace::set)
+        communicator(q, target_type, out_comm.checked("out_comm"), CommPtr::set)
     })
 }

@@ -13,7 +13,7 @@ use crate::codes::Code;
 use crate::failures;
 use crate::guard::{self, Failure, entry, entry_with_code};
 use crate::handle::{Held, Kind, Table};
-use crate::types::{Growing, In, Out, QUO_t};
+use crate::types::{Growing, In, QUO_t, RawOut};
 
 static CONTEXTS: Table<Context, 1024> = Table::new(Kind { number: 1, name: "context" });
 
@@ -79,12 +79,12 @@ pub(crate) fn options_request(options: In<QUO_create_options_t>) -> Request {
 }
 
 pub(crate) fn create(
-    out: Out<*mut QUO_t>,
+    out: RawOut<*mut QUO_t>,
     comm: MPI_Comm,
     request: Request,
 ) -> Result<(), Failure> {
     guard::stay_quiet();
-    let place = out.null_place("q");
+    let place = out.checked_null("q");
     mpi_usable()?;
     let refused = |failure: &Failure| CreateOptions::new().with_refusal(failure.text());
     let options = match (&place, &request) {
@@ -114,18 +114,22 @@ pub(crate) fn keep_context(context: Context) -> Result<*mut QUO_t, Failure> {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_create(q: Out<*mut QUO_t>, comm: MPI_Comm) -> c_int {
+pub extern "C" fn QUO_create(q: RawOut<*mut QUO_t>, comm: MPI_Comm) -> c_int {
     entry("QUO_create", || create(q, comm, request(0)))
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_create_with_flags(q: Out<*mut QUO_t>, comm: MPI_Comm, flags: c_int) -> c_int {
+pub extern "C" fn QUO_create_with_flags(
+    q: RawOut<*mut QUO_t>,
+    comm: MPI_Comm,
+    flags: c_int,
+) -> c_int {
     entry("QUO_create_with_flags", || create(q, comm, request(flags)))
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_create_with_options(
-    q: Out<*mut QUO_t>,
+    q: RawOut<*mut QUO_t>,
     comm: MPI_Comm,
     options: In<QUO_create_options_t>,
 ) -> c_int {

@@ -10,7 +10,7 @@ use quo::topology::{Device, DeviceKind, shown_devices, visible_devices};
 use crate::collective::refuse_selection;
 use crate::create::context;
 use crate::guard::{Failure, entry};
-use crate::types::{Out, QUO_t, int, object_index, object_type, text_for_c};
+use crate::types::{QUO_t, RawOut, int, object_index, object_type, text_for_c};
 
 const GPU: c_int = 0;
 
@@ -49,10 +49,10 @@ pub(crate) fn part_near(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_ndevices(q: *mut QUO_t, kind: c_int, out_ndevices: Out<c_int>) -> c_int {
+pub extern "C" fn QUO_ndevices(q: *mut QUO_t, kind: c_int, out_ndevices: RawOut<c_int>) -> c_int {
     entry("QUO_ndevices", || {
         let context = context(q)?;
-        let place = out_ndevices.place("out_ndevices")?;
+        let place = out_ndevices.checked("out_ndevices")?;
         place.set_number(devices(&context, device_kind(kind)?).len())
     })
 }
@@ -62,11 +62,11 @@ pub extern "C" fn QUO_device(
     q: *mut QUO_t,
     kind: c_int,
     index: c_int,
-    out_bus: Out<*mut c_char>,
-    out_list: Out<*mut c_char>,
+    out_bus: RawOut<*mut c_char>,
+    out_list: RawOut<*mut c_char>,
 ) -> c_int {
     entry("QUO_device", || {
-        let (bus, list) = (out_bus.null_place("out_bus"), out_list.null_place("out_list"));
+        let (bus, list) = (out_bus.checked_null("out_bus"), out_list.checked_null("out_list"));
         let context = context(q)?;
         let (bus, list) = (bus?, list?);
         let device = device(&context, kind, index)?;
@@ -81,11 +81,11 @@ pub extern "C" fn QUO_device_is_near(
     q: *mut QUO_t,
     kind: c_int,
     index: c_int,
-    out_near: Out<c_int>,
+    out_near: RawOut<c_int>,
 ) -> c_int {
     entry("QUO_device_is_near", || {
         let context = context(q)?;
-        let place = out_near.place("out_near")?;
+        let place = out_near.checked("out_near")?;
         let device = device(&context, kind, index)?;
         place.set(c_int::from(device.is_near(&context.binding()?)));
         Ok(())
@@ -99,11 +99,11 @@ pub extern "C" fn QUO_device_in_type(
     index: c_int,
     r#type: c_int,
     in_type_index: c_int,
-    out_near: Out<c_int>,
+    out_near: RawOut<c_int>,
 ) -> c_int {
     entry("QUO_device_in_type", || {
         let context = context(q)?;
-        let place = out_near.place("out_near")?;
+        let place = out_near.checked("out_near")?;
         let device = device(&context, kind, index)?;
         let outer = object_type(r#type)?;
         let number = object_index(outer, in_type_index, context.count(outer))?;
@@ -114,9 +114,9 @@ pub extern "C" fn QUO_device_in_type(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_assign_device(q: *mut QUO_t, kind: c_int, out_index: Out<c_int>) -> c_int {
+pub extern "C" fn QUO_assign_device(q: *mut QUO_t, kind: c_int, out_index: RawOut<c_int>) -> c_int {
     entry("QUO_assign_device", || {
-        let place = out_index.place("out_index");
+        let place = out_index.checked("out_index");
         let context = context(q)?;
         let (place, kind) = match place.and_then(|place| Ok((place, device_kind(kind)?))) {
             Ok(checked) => checked,
@@ -138,10 +138,10 @@ pub extern "C" fn QUO_assign_device(q: *mut QUO_t, kind: c_int, out_index: Out<c
 pub extern "C" fn QUO_visible_devices(
     q: *mut QUO_t,
     gpu: c_int,
-    out_variables: Out<*mut c_char>,
+    out_variables: RawOut<*mut c_char>,
 ) -> c_int {
     entry("QUO_visible_devices", || {
-        let place = out_variables.null_place("out_variables");
+        let place = out_variables.checked_null("out_variables");
         let context = context(q)?;
         let place = place?;
         let device = device(&context, GPU, gpu)?;

@@ -8,18 +8,18 @@ use quo_mpi::{Comm, Fint};
 use crate::codes::Code;
 use crate::create::{self, QUO_create_options_t, adapt, create, mpi_state, options_request};
 use crate::guard::{self, entry};
-use crate::types::{FintPlace, In, Out, QUO_phase_t, QUO_t, QUO_world_t, Text};
+use crate::types::{FintPtr, In, QUO_phase_t, QUO_t, QUO_world_t, RawOut, Text};
 use crate::world::{self, window};
 use crate::{barriers, phase, xpm};
 
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_create_with_options_f2c(
-    q: Out<*mut QUO_t>,
+    q: RawOut<*mut QUO_t>,
     comm: Fint,
     options: In<QUO_create_options_t>,
 ) -> c_int {
     entry("QUO_create_with_options_f2c", || {
-        let _cleared = q.null_place("q");
+        let _cleared = q.checked_null("q");
         // The handle has no meaning while MPI is not running.
         mpi_state()?;
         // SAFETY: MPI is running, and by the contract of the C interface the number is a handle.
@@ -67,9 +67,9 @@ pub extern "C" fn QUO_adapt_f2c(q: *mut QUO_t, comm: Fint) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_world_comm_f2c(w: *mut QUO_world_t, out_comm: FintPlace) -> c_int {
+pub extern "C" fn QUO_world_comm_f2c(w: *mut QUO_world_t, out_comm: FintPtr) -> c_int {
     entry("QUO_world_comm_f2c", || {
-        world::communicator(w, out_comm.place("out_comm"), FintPlace::set)
+        world::communicator(w, out_comm.checked("out_comm"), FintPtr::set)
     })
 }
 
@@ -77,9 +77,9 @@ pub extern "C" fn QUO_world_comm_f2c(w: *mut QUO_world_t, out_comm: FintPlace) -
 pub extern "C" fn QUO_window_comm_f2c(
     w: *mut QUO_world_t,
     which: c_int,
-    out_comm: FintPlace,
+    out_comm: FintPtr,
 ) -> c_int {
     entry("QUO_window_comm_f2c", || {
-        window::window_communicator(w, which, out_comm.place("out_comm"), FintPlace::set)
+        window::window_communicator(w, which, out_comm.checked("out_comm"), FintPtr::set)
     })
 }

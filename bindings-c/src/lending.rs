@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use crate::create::context;
 use crate::guard::{entry, entry_with_code};
 use crate::members::first_time;
-use crate::types::{Out, QUO_t};
+use crate::types::{QUO_t, RawOut};
 
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_lend(q: *mut QUO_t) -> c_int {
@@ -21,12 +21,12 @@ pub extern "C" fn QUO_reclaim(q: *mut QUO_t) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_borrow(
     q: *mut QUO_t,
-    out_borrowed: Out<c_int>,
-    out_threads: Out<c_int>,
+    out_borrowed: RawOut<c_int>,
+    out_threads: RawOut<c_int>,
 ) -> c_int {
     entry("QUO_borrow", || {
-        let number = out_borrowed.place("out_borrowed")?;
-        let threads = out_threads.place("out_threads")?;
+        let number = out_borrowed.checked("out_borrowed")?;
+        let threads = out_threads.checked("out_threads")?;
         let context = context(q)?;
         let borrowed = context.borrow()?;
         number.set_number(borrowed.cpus().len())?;
@@ -37,17 +37,17 @@ pub extern "C" fn QUO_borrow(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_borrow_wanted(q: *mut QUO_t, out_wanted: Out<c_int>) -> c_int {
+pub extern "C" fn QUO_borrow_wanted(q: *mut QUO_t, out_wanted: RawOut<c_int>) -> c_int {
     entry("QUO_borrow_wanted", || {
-        let place = out_wanted.place("out_wanted")?;
+        let place = out_wanted.checked("out_wanted")?;
         place.set(c_int::from(context(q)?.is_wanted_back()));
         Ok(())
     })
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_lenders(q: *mut QUO_t, out_lenders: Out<c_int>) -> c_int {
-    entry("QUO_lenders", || out_lenders.place("out_lenders")?.set_number(context(q)?.lenders()))
+pub extern "C" fn QUO_lenders(q: *mut QUO_t, out_lenders: RawOut<c_int>) -> c_int {
+    entry("QUO_lenders", || out_lenders.checked("out_lenders")?.set_number(context(q)?.lenders()))
 }
 
 #[unsafe(no_mangle)]

@@ -6,21 +6,23 @@ use std::ffi::{c_char, c_int};
 use crate::codes::Code;
 use crate::create::context;
 use crate::guard::{Failure, entry};
-use crate::types::{Out, QUO_t, node_rank, numbers_for_c, object_index, object_type, text_for_c};
+use crate::types::{
+    QUO_t, RawOut, node_rank, numbers_for_c, object_index, object_type, text_for_c,
+};
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_nqids(q: *mut QUO_t, out_nqids: Out<c_int>) -> c_int {
+pub extern "C" fn QUO_nqids(q: *mut QUO_t, out_nqids: RawOut<c_int>) -> c_int {
     entry("QUO_nqids", || {
         let context = context(q)?;
-        out_nqids.place("out_nqids")?.set_number(context.node_size())
+        out_nqids.checked("out_nqids")?.set_number(context.node_size())
     })
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_id(q: *mut QUO_t, out_qid: Out<c_int>) -> c_int {
+pub extern "C" fn QUO_id(q: *mut QUO_t, out_qid: RawOut<c_int>) -> c_int {
     entry("QUO_id", || {
         let context = context(q)?;
-        out_qid.place("out_qid")?.set_number(context.node_rank())
+        out_qid.checked("out_qid")?.set_number(context.node_rank())
     })
 }
 
@@ -29,11 +31,11 @@ pub extern "C" fn QUO_cpuset_in_type(
     q: *mut QUO_t,
     r#type: c_int,
     in_type_index: c_int,
-    out_result: Out<c_int>,
+    out_result: RawOut<c_int>,
 ) -> c_int {
     entry("QUO_cpuset_in_type", || {
         let context = context(q)?;
-        let place = out_result.place("out_result")?;
+        let place = out_result.checked("out_result")?;
         let kind = object_type(r#type)?;
         let index = object_index(kind, in_type_index, context.count(kind))?;
         place.set(c_int::from(context.is_on(kind, index).map_err(Failure::of_index)?));
@@ -46,11 +48,11 @@ pub extern "C" fn QUO_qids_in_type(
     q: *mut QUO_t,
     r#type: c_int,
     in_type_index: c_int,
-    out_nqids: Out<c_int>,
-    out_qids: Out<*mut c_int>,
+    out_nqids: RawOut<c_int>,
+    out_qids: RawOut<*mut c_int>,
 ) -> c_int {
     entry("QUO_qids_in_type", || {
-        let (number, list) = (out_nqids.place("out_nqids"), out_qids.null_place("out_qids"));
+        let (number, list) = (out_nqids.checked("out_nqids"), out_qids.checked_null("out_qids"));
         if let Ok(number) = number {
             number.set(0);
         }
@@ -65,19 +67,19 @@ pub extern "C" fn QUO_qids_in_type(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_bound(q: *mut QUO_t, bound: Out<c_int>) -> c_int {
+pub extern "C" fn QUO_bound(q: *mut QUO_t, bound: RawOut<c_int>) -> c_int {
     entry("QUO_bound", || {
         let context = context(q)?;
-        let place = bound.place("bound")?;
+        let place = bound.checked("bound")?;
         place.set(c_int::from(context.is_bound()?));
         Ok(())
     })
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_stringify_cbind(q: *mut QUO_t, cbind_str: Out<*mut c_char>) -> c_int {
+pub extern "C" fn QUO_stringify_cbind(q: *mut QUO_t, cbind_str: RawOut<*mut c_char>) -> c_int {
     entry("QUO_stringify_cbind", || {
-        let place = cbind_str.null_place("cbind_str");
+        let place = cbind_str.checked_null("cbind_str");
         let context = context(q)?;
         place?.set(text_for_c(&context.binding()?.to_string())?);
         Ok(())
@@ -88,10 +90,10 @@ pub extern "C" fn QUO_stringify_cbind(q: *mut QUO_t, cbind_str: Out<*mut c_char>
 pub extern "C" fn QUO_stringify_cbind_of(
     q: *mut QUO_t,
     qid: c_int,
-    cbind_str: Out<*mut c_char>,
+    cbind_str: RawOut<*mut c_char>,
 ) -> c_int {
     entry("QUO_stringify_cbind_of", || {
-        let place = cbind_str.null_place("cbind_str");
+        let place = cbind_str.checked_null("cbind_str");
         let context = context(q)?;
         let rank = node_rank(qid, context.node_size())?;
         place?.set(text_for_c(&context.binding_of(rank)?.to_string())?);
@@ -100,9 +102,9 @@ pub extern "C" fn QUO_stringify_cbind_of(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_explain(q: *mut QUO_t, json: c_int, text: Out<*mut c_char>) -> c_int {
+pub extern "C" fn QUO_explain(q: *mut QUO_t, json: c_int, text: RawOut<*mut c_char>) -> c_int {
     entry("QUO_explain", || {
-        let place = text.null_place("text");
+        let place = text.checked_null("text");
         let context = context(q)?;
         let place = place?;
         let explanation = context.explain()?;

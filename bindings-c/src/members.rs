@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use crate::codes::Code;
 use crate::create::context;
 use crate::guard::{entry, entry_with_code};
-use crate::types::{Out, QUO_t, node_rank, numbers_for_c};
+use crate::types::{QUO_t, RawOut, node_rank, numbers_for_c};
 
 /// Returns the code of a call that changed something, or had nothing to do.
 pub(crate) fn first_time(changed: bool) -> Code {
@@ -26,11 +26,11 @@ pub extern "C" fn QUO_attach(q: *mut QUO_t) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_dead_qids(
     q: *mut QUO_t,
-    out_nqids: Out<c_int>,
-    out_qids: Out<*mut c_int>,
+    out_nqids: RawOut<c_int>,
+    out_qids: RawOut<*mut c_int>,
 ) -> c_int {
     entry("QUO_dead_qids", || {
-        let (number, list) = (out_nqids.place("out_nqids"), out_qids.null_place("out_qids"));
+        let (number, list) = (out_nqids.checked("out_nqids"), out_qids.checked_null("out_qids"));
         if let Ok(number) = number {
             number.set(0);
         }

@@ -9,7 +9,7 @@ use quo::affinity::{MemoryPolicy, Target};
 
 use crate::create::context;
 use crate::guard::{Failure, entry};
-use crate::types::{Out, QUO_t, object_index, object_type};
+use crate::types::{QUO_t, RawOut, object_index, object_type};
 
 /// Used instead of a NUMA node for bytes without a page.
 const ABSENT: c_int = -1;
@@ -63,10 +63,10 @@ pub extern "C" fn QUO_memory_on_node(
     memory: *const c_void,
     bytes: usize,
     numanode: c_int,
-    out_bytes: Out<c_longlong>,
+    out_bytes: RawOut<c_longlong>,
 ) -> c_int {
     entry("QUO_memory_on_node", || {
-        let place = out_bytes.place("out_bytes")?;
+        let place = out_bytes.checked("out_bytes")?;
         let context = context(q)?;
         let index = match numanode {
             ABSENT => None,

@@ -19,7 +19,7 @@ use crate::create::{context, mpi_not_finalized};
 use crate::failures;
 use crate::guard::{Failure, Mark, entry};
 use crate::handle::{Held, Kind, Table};
-use crate::types::{Growing, In, Out, QUO_phase_t, QUO_t, Text, int, object_type};
+use crate::types::{Growing, In, QUO_phase_t, QUO_t, RawOut, Text, int, object_type};
 
 static PHASES: Table<Phase, 1024> = Table::new(Kind { number: 2, name: "phase" });
 
@@ -228,10 +228,10 @@ fn spec(given: In<QUO_phase_spec_t>) -> Result<PhaseSpec, Failure> {
 pub extern "C" fn QUO_phase_create(
     q: *mut QUO_t,
     spec: In<QUO_phase_spec_t>,
-    out_phase: Out<*mut QUO_phase_t>,
+    out_phase: RawOut<*mut QUO_phase_t>,
 ) -> c_int {
     entry("QUO_phase_create", || {
-        let place = out_phase.null_place("out_phase");
+        let place = out_phase.checked_null("out_phase");
         let context = context(q)?;
         let (place, spec) = match place.and_then(|place| Ok((place, self::spec(spec)?))) {
             Ok(checked) => checked,
@@ -250,12 +250,12 @@ pub extern "C" fn QUO_phase_create(
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_phase_begin(
     phase: *mut QUO_phase_t,
-    selected: Out<c_int>,
-    threads: Out<c_int>,
+    selected: RawOut<c_int>,
+    threads: RawOut<c_int>,
 ) -> c_int {
     entry("QUO_phase_begin", || {
         let phase = self::phase(phase)?;
-        let place = selected.place("selected")?;
+        let place = selected.checked("selected")?;
         let part = phase.begin()?;
         place.set(c_int::from(part.is_some()));
         if let Some(place) = threads.optional() {
@@ -268,12 +268,12 @@ pub extern "C" fn QUO_phase_begin(
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_phase_qids(
     phase: *mut QUO_phase_t,
-    first: Out<c_int>,
-    count: Out<c_int>,
+    first: RawOut<c_int>,
+    count: RawOut<c_int>,
 ) -> c_int {
     entry("QUO_phase_qids", || {
         let phase = self::phase(phase)?;
-        let (first, count) = (first.place("first")?, count.place("count")?);
+        let (first, count) = (first.checked("first")?, count.checked("count")?);
         let ranks = phase.plan.assignment().map_or(0..0, |part| part.ranks());
         first.set_number(ranks.start)?;
         count.set_number(ranks.len())
@@ -362,11 +362,11 @@ fn call(
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_phase_metrics(
     phase: *mut QUO_phase_t,
-    metrics: Out<QUO_phase_metrics_t>,
+    metrics: RawOut<QUO_phase_metrics_t>,
 ) -> c_int {
     entry("QUO_phase_metrics", || {
         let phase = self::phase(phase)?;
-        let place = metrics.sized_place("metrics")?;
+        let place = metrics.checked_sized("metrics")?;
         let run = phase.run();
         let last = run.last.as_ref();
         place.set(&QUO_phase_metrics_t {

@@ -17,7 +17,7 @@ use quo_mpi::communicator::Communicator;
 use crate::codes::Code;
 use crate::create::{mpi_not_finalized, mpi_usable};
 use crate::guard::{self, Failure, Mark, entry};
-use crate::types::{FintPlace, Growing, HeapPlace, In, Out};
+use crate::types::{FintPtr, Growing, HeapPtr, In, RawOut};
 use crate::world::options::{self, Wanted};
 use crate::world::{QUO_world_options_t, agree, invalid_state};
 
@@ -229,11 +229,11 @@ fn of_decision(decision: Decision) -> c_int {
 pub extern "C" fn QUO_reshape_contact(
     seconds: f64,
     iteration: c_int,
-    out_decision: Out<c_int>,
+    out_decision: RawOut<c_int>,
 ) -> c_int {
     entry("QUO_reshape_contact", || {
         with(|reshape| {
-            let place = out_decision.place("out_decision")?;
+            let place = out_decision.checked("out_decision")?;
             let iteration = u64::try_from(iteration).map_err(|_| {
                 Failure::invalid(format!("iteration is {iteration}; give 0 or more"))
             })?;
@@ -257,17 +257,17 @@ pub extern "C" fn QUO_reshape_resize(decision: c_int) -> c_int {
 
 fn tell(
     name: &str,
-    out: Out<c_int>,
+    out: RawOut<c_int>,
     what: impl FnOnce(&mut Reshape) -> c_int,
 ) -> Result<(), Failure> {
     with(|reshape| {
-        out.place(name)?.set(what(reshape));
+        out.checked(name)?.set(what(reshape));
         Ok(())
     })
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_reshape_seat(out_seat: Out<c_int>) -> c_int {
+pub extern "C" fn QUO_reshape_seat(out_seat: RawOut<c_int>) -> c_int {
     entry("QUO_reshape_seat", || {
         tell("out_seat", out_seat, |reshape| match reshape.seat() {
             Seat::Stays => 0,
@@ -278,14 +278,14 @@ pub extern "C" fn QUO_reshape_seat(out_seat: Out<c_int>) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_reshape_decision(out_decision: Out<c_int>) -> c_int {
+pub extern "C" fn QUO_reshape_decision(out_decision: RawOut<c_int>) -> c_int {
     entry("QUO_reshape_decision", || {
         tell("out_decision", out_decision, |reshape| of_decision(reshape.decision()))
     })
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_reshape_iteration(out_iteration: Out<c_int>) -> c_int {
+pub extern "C" fn QUO_reshape_iteration(out_iteration: RawOut<c_int>) -> c_int {
     entry("QUO_reshape_iteration", || {
         tell("out_iteration", out_iteration, |reshape| {
             c_int::try_from(reshape.iteration()).unwrap_or(c_int::MAX)
@@ -294,12 +294,12 @@ pub extern "C" fn QUO_reshape_iteration(out_iteration: Out<c_int>) -> c_int {
 }
 
 fn dimensions(
-    rows: Out<c_int>,
-    columns: Out<c_int>,
+    rows: RawOut<c_int>,
+    columns: RawOut<c_int>,
     which: impl FnOnce(&Reshape) -> Configuration,
 ) -> Result<(), Failure> {
     with(|reshape| {
-        let (wide, high) = (rows.place("out_rows")?, columns.place("out_columns")?);
+        let (wide, high) = (rows.checked("out_rows")?, columns.checked("out_columns")?);
         let (rows, columns) = which(reshape).dimensions();
         wide.set_number(rows as usize)?;
         high.set_number(columns as usize)
@@ -308,8 +308,8 @@ fn dimensions(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reshape_old_dimensions(
-    out_rows: Out<c_int>,
-    out_columns: Out<c_int>,
+    out_rows: RawOut<c_int>,
+    out_columns: RawOut<c_int>,
 ) -> c_int {
     entry("QUO_reshape_old_dimensions", || {
         dimensions(out_rows, out_columns, Reshape::old_dimensions)
@@ -318,8 +318,8 @@ pub extern "C" fn QUO_reshape_old_dimensions(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reshape_new_dimensions(
-    out_rows: Out<c_int>,
-    out_columns: Out<c_int>,
+    out_rows: RawOut<c_int>,
+    out_columns: RawOut<c_int>,
 ) -> c_int {
     entry("QUO_reshape_new_dimensions", || {
         dimensions(out_rows, out_columns, Reshape::new_dimensions)
@@ -353,10 +353,10 @@ pub extern "C" fn QUO_reshape_world() -> MPI_Comm {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_reshape_world_f2c(out_comm: FintPlace) -> c_int {
+pub extern "C" fn QUO_reshape_world_f2c(out_comm: FintPtr) -> c_int {
     entry("QUO_reshape_world_f2c", || {
         let comm = current()?;
-        out_comm.place("out_comm")?.set(comm);
+        out_comm.checked("out_comm")?.set(comm);
         Ok(())
     })
 }
@@ -371,7 +371,7 @@ enum Lies {
 
 fn moved<T: Element>(
     reshape: &mut Reshape,
-    data: HeapPlace,
+    data: HeapPtr,
     count: &mut usize,
     lies: Lies,
 ) -> Result<(), Failure> {
@@ -399,13 +399,13 @@ fn refused(reshape: &mut Reshape, failure: Failure) -> Failure {
 }
 
 fn redistribute(
-    data: HeapPlace,
-    count: Out<usize>,
+    data: HeapPtr,
+    count: RawOut<usize>,
     element: usize,
     lies: Result<Lies, Failure>,
 ) -> Result<(), Failure> {
     with(|reshape| {
-        let checked = || Ok((data.checked("data")?, count.place("count")?, lies?));
+        let checked = || Ok((data.checked("data")?, count.checked("count")?, lies?));
         let (data, place, lies) = checked().map_err(|failure| refused(reshape, failure))?;
         let mut count = place.get();
         let count_of = &mut count;
@@ -427,8 +427,8 @@ fn redistribute(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reshape_redistribute_1d(
-    data: HeapPlace,
-    count: Out<usize>,
+    data: HeapPtr,
+    count: RawOut<usize>,
     element: usize,
     length: usize,
     block: usize,
@@ -440,8 +440,8 @@ pub extern "C" fn QUO_reshape_redistribute_1d(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reshape_redistribute_uniform_block(
-    data: HeapPlace,
-    count: Out<usize>,
+    data: HeapPtr,
+    count: RawOut<usize>,
     element: usize,
     length: usize,
 ) -> c_int {
@@ -452,8 +452,8 @@ pub extern "C" fn QUO_reshape_redistribute_uniform_block(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_reshape_redistribute_2d(
-    data: HeapPlace,
-    count: Out<usize>,
+    data: HeapPtr,
+    count: RawOut<usize>,
     element: usize,
     rows: usize,
     columns: usize,

@@ -9,7 +9,7 @@ use quo::context::Split;
 use crate::create::{context, keep_context};
 use crate::devices::part_near;
 use crate::guard::{Failure, entry};
-use crate::types::{Ints, Out, QUO_t, object_type};
+use crate::types::{Ints, QUO_t, RawOut, object_type};
 
 /// More parts than any node is split into; keeps a wrong count from being read as a list.
 const MOST_PARTS: usize = 1 << 14;
@@ -50,9 +50,9 @@ fn spec(by: By, kind: c_int, count: c_int, numbers: Ints) -> Result<Split, Failu
 fn split(
     q: *mut QUO_t,
     request: impl FnOnce(&Context) -> Result<(Split, usize), Failure>,
-    out_scope: Out<*mut QUO_t>,
+    out_scope: RawOut<*mut QUO_t>,
 ) -> Result<(), Failure> {
-    let place = out_scope.null_place("out_scope");
+    let place = out_scope.checked_null("out_scope");
     let context = context(q)?;
     let checked = place.and_then(|place| Ok((place, request(&context)?)));
     let (request, part) = match &checked {
@@ -77,7 +77,7 @@ pub extern "C" fn QUO_split_by_weight(
     nparts: c_int,
     weights: Ints,
     part: c_int,
-    out_scope: Out<*mut QUO_t>,
+    out_scope: RawOut<*mut QUO_t>,
 ) -> c_int {
     entry("QUO_split_by_weight", || {
         let request = |_: &Context| Ok((spec(By::Weight, r#type, nparts, weights)?, number(part)));
@@ -92,7 +92,7 @@ pub extern "C" fn QUO_split_by_count(
     nparts: c_int,
     counts: Ints,
     part: c_int,
-    out_scope: Out<*mut QUO_t>,
+    out_scope: RawOut<*mut QUO_t>,
 ) -> c_int {
     entry("QUO_split_by_count", || {
         let request = |_: &Context| Ok((spec(By::Count, r#type, nparts, counts)?, number(part)));
@@ -106,7 +106,7 @@ pub extern "C" fn QUO_split_by_device(
     r#type: c_int,
     kind: c_int,
     index: c_int,
-    out_scope: Out<*mut QUO_t>,
+    out_scope: RawOut<*mut QUO_t>,
 ) -> c_int {
     entry("QUO_split_by_device", || {
         let request = |context: &Context| {

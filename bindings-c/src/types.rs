@@ -48,9 +48,9 @@ pub struct QUO_world_t {
 /// Pointer to which a result is written. A C caller passes NULL or space for one `T`.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub struct Out<T>(*mut T);
+pub struct RawOut<T>(*mut T);
 
-impl<T> Out<T> {
+impl<T> RawOut<T> {
     /// Wraps a pointer, for callers in Rust.
     ///
     /// # Safety
@@ -60,23 +60,23 @@ impl<T> Out<T> {
     }
 
     /// Returns the checked pointer, or the error that the argument `name` is NULL.
-    pub(crate) fn place(self, name: &str) -> Result<Place<T>, Failure> {
+    pub(crate) fn checked(self, name: &str) -> Result<OutPtr<T>, Failure> {
         if self.0.is_null() {
             return Err(Failure::invalid(format!("the argument {name} is NULL")));
         }
-        Ok(Place(self.0))
+        Ok(OutPtr(self.0))
     }
 
     /// Returns the checked pointer, or `None` for NULL.
-    pub(crate) fn optional(self) -> Option<Place<T>> {
-        (!self.0.is_null()).then_some(Place(self.0))
+    pub(crate) fn optional(self) -> Option<OutPtr<T>> {
+        (!self.0.is_null()).then_some(OutPtr(self.0))
     }
 }
 
-impl<T> Out<*mut T> {
+impl<T> RawOut<*mut T> {
     /// Returns the checked pointer to a pointer, which is set to NULL until there is a result.
-    pub(crate) fn null_place(self, name: &str) -> Result<Place<*mut T>, Failure> {
-        let place = self.place(name)?;
+    pub(crate) fn checked_null(self, name: &str) -> Result<OutPtr<*mut T>, Failure> {
+        let place = self.checked(name)?;
         place.set(std::ptr::null_mut());
         Ok(place)
     }
@@ -84,17 +84,17 @@ impl<T> Out<*mut T> {
 
 /// Pointer to space for a result that is not NULL.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<T>(*mut T);
+pub(crate) struct OutPtr<T>(*mut T);
 
-impl<T> Place<T> {
+impl<T> OutPtr<T> {
     pub(crate) fn set(self, value: T) {
         // SAFETY: by the contract of the C interface a pointer that is not NULL is valid for a
-        // write; Rust callers promise the same to `Out::new`.
+        // write; Rust callers promise the same to `RawOut::new`.
         unsafe { self.0.write(value) }
     }
 }
 
-impl Place<usize> {
+impl OutPtr<usize> {
     /// Returns the value that C has stored there. Only for an argument that is read and written.
     pub(crate) fn get(self) -> usize {
         // SAFETY: by the contract of the C interface the pointer is valid, and C has set the value.
@@ -102,7 +102,7 @@ impl Place<usize> {
     }
 }
 
-impl Place<c_int> {
+impl OutPtr<c_int> {
     /// Writes a count or an index.
     pub(crate) fn set_number(self, value: usize) -> Result<(), Failure> {
         self.set(int(value)?);
@@ -113,14 +113,14 @@ impl Place<c_int> {
 /// A pointer to an `MPI_Comm`, or NULL. Only the MPI layer knows the size of an `MPI_Comm`.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub struct CommPlace(*mut c_void);
+pub struct CommPtr(*mut c_void);
 
 /// A pointer to an `MPI_Fint`, or NULL.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub struct FintPlace(*mut c_void);
+pub struct FintPtr(*mut c_void);
 
-impl CommPlace {
+impl CommPtr {
     /// Wraps a pointer, for callers in Rust.
     ///
     /// # Safety
@@ -131,8 +131,8 @@ impl CommPlace {
     }
 
     /// Returns the checked pointer, or the error that the argument `name` is NULL.
-    pub(crate) fn place(self, name: &str) -> Result<Self, Failure> {
-        Out(self.0).place(name).map(|Place(pointer)| Self(pointer))
+    pub(crate) fn checked(self, name: &str) -> Result<Self, Failure> {
+        RawOut(self.0).checked(name).map(|OutPtr(pointer)| Self(pointer))
     }
 
     /// Writes a communicator. Only for a pointer that is not NULL.
@@ -143,25 +143,25 @@ impl CommPlace {
     }
 }
 
-impl FintPlace {
+impl FintPtr {
     /// Wraps a pointer, for callers in Rust.
     ///
     /// # Safety
-    /// As [`CommPlace::new`], of one `MPI_Fint`.
+    /// As [`CommPtr::new`], of one `MPI_Fint`.
     pub unsafe fn new(pointer: *mut c_void) -> Self {
         Self(pointer)
     }
 
     /// Returns the checked pointer, or the error that the argument `name` is NULL, or that MPI is
     /// not running: MPI then ends a program that asks for a Fortran handle.
-    pub(crate) fn place(self, name: &str) -> Result<Self, Failure> {
+    pub(crate) fn checked(self, name: &str) -> Result<Self, Failure> {
         is_running().map_err(quo::Error::from)?;
-        Out(self.0).place(name).map(|Place(pointer)| Self(pointer))
+        RawOut(self.0).checked(name).map(|OutPtr(pointer)| Self(pointer))
     }
 
     /// Writes the Fortran handle of a live communicator. Only for a pointer that is not NULL.
     pub(crate) fn set(self, comm: Comm) {
-        // SAFETY: as in `CommPlace::set`; a communicator that is passed to C is live.
+        // SAFETY: as in `CommPtr::set`; a communicator that is passed to C is live.
         unsafe { comm.store_for_fortran(self.0) }
     }
 }
@@ -218,7 +218,7 @@ impl Bytes {
         if length == 0 {
             return Ok(Vec::new());
         }
-        Out(self.0.cast::<u8>()).place(name)?;
+        RawOut(self.0.cast::<u8>()).checked(name)?;
         // SAFETY: by the contract of the C interface a pointer that is not NULL has `length` bytes.
         Ok(unsafe { std::slice::from_raw_parts(self.0.cast::<u8>(), length) }.to_vec())
     }
@@ -235,9 +235,9 @@ impl Bytes {
 /// Pointer to a pointer to a block of the C heap, or to NULL for none, which may be replaced.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub struct HeapPlace(*mut *mut c_void);
+pub struct HeapPtr(*mut *mut c_void);
 
-impl HeapPlace {
+impl HeapPtr {
     /// Wraps a pointer, for callers in Rust.
     ///
     /// # Safety
@@ -249,7 +249,7 @@ impl HeapPlace {
 
     /// Returns the checked pointer, or the error that the argument `name` is NULL.
     pub(crate) fn checked(self, name: &str) -> Result<Self, Failure> {
-        Out(self.0).place(name).map(|Place(pointer)| Self(pointer))
+        RawOut(self.0).checked(name).map(|OutPtr(pointer)| Self(pointer))
     }
 
     /// Returns a copy of `count` elements. Only for a pointer that is not NULL.
@@ -327,7 +327,7 @@ pub struct Sizes(*const usize);
 impl Sizes {
     /// Returns a copy of `count` sizes, or the error that the argument `name` is NULL.
     pub(crate) fn read(self, name: &str, count: usize) -> Result<Vec<usize>, Failure> {
-        Out(self.0.cast_mut()).place(name)?;
+        RawOut(self.0.cast_mut()).checked(name)?;
         // SAFETY: by the contract of the C interface the array holds `count` sizes.
         Ok(unsafe { std::slice::from_raw_parts(self.0, count) }.to_vec())
     }

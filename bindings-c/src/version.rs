@@ -6,15 +6,16 @@ use std::ffi::{c_char, c_int};
 use crate::codes::Code;
 use crate::failures;
 use crate::guard::{entry, last};
-use crate::types::Out;
+use crate::types::RawOut;
 
 /// Number in `libquo.so.8`, and the revision of that interface.
 const BINARY_INTERFACE: (c_int, c_int) = (8, 0);
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_version(version: Out<c_int>, subversion: Out<c_int>) -> c_int {
+pub extern "C" fn QUO_version(version: RawOut<c_int>, subversion: RawOut<c_int>) -> c_int {
     entry("QUO_version", || {
-        let (version, subversion) = (version.place("version")?, subversion.place("subversion")?);
+        let (version, subversion) =
+            (version.checked("version")?, subversion.checked("subversion")?);
         version.set(BINARY_INTERFACE.0);
         subversion.set(BINARY_INTERFACE.1);
         Ok(())

@@ -9,7 +9,7 @@ use quo::SharedMemory;
 use crate::create::{context, mpi_state};
 use crate::guard::{Failure, entry};
 use crate::handle::{Held, Kind, Table};
-use crate::types::{Out, Place, QUO_t, Qids, quo_xpm_t};
+use crate::types::{OutPtr, QUO_t, Qids, RawOut, quo_xpm_t};
 
 static MEMORIES: Table<Memory, 4096> = Table::new(Kind { number: 4, name: "cross-process memory" });
 
@@ -38,7 +38,7 @@ struct Memory {
 /// More bytes than possible: takes part in an allocation and makes it fail everywhere.
 const REFUSED: usize = usize::MAX;
 
-fn store(place: Place<*mut quo_xpm_t>, memory: SharedMemory, own: usize) -> Result<(), Failure> {
+fn store(place: OutPtr<*mut quo_xpm_t>, memory: SharedMemory, own: usize) -> Result<(), Failure> {
     place.set(ptr::without_provenance_mut(MEMORIES.insert(Memory { memory, own })?));
     Ok(())
 }
@@ -47,10 +47,10 @@ fn store(place: Place<*mut quo_xpm_t>, memory: SharedMemory, own: usize) -> Resu
 pub extern "C" fn QUO_xpm_allocate(
     qc: *mut QUO_t,
     local_size: usize,
-    new_xpm: Out<*mut quo_xpm_t>,
+    new_xpm: RawOut<*mut quo_xpm_t>,
 ) -> c_int {
     entry("QUO_xpm_allocate", || {
-        let place = new_xpm.null_place("new_xpm");
+        let place = new_xpm.checked_null("new_xpm");
         let context = context(qc)?;
         let bytes = if place.is_ok() { local_size } else { REFUSED };
         let memory = context.allocate(bytes);
@@ -64,10 +64,10 @@ pub extern "C" fn QUO_xpm_allocate_by_qids(
     qids: Qids,
     nqids: c_int,
     local_size: usize,
-    new_xpm: Out<*mut quo_xpm_t>,
+    new_xpm: RawOut<*mut quo_xpm_t>,
 ) -> c_int {
     entry("QUO_xpm_allocate_by_qids", || {
-        let place = new_xpm.null_place("new_xpm");
+        let place = new_xpm.checked_null("new_xpm");
         let context = context(qc)?;
         let ranks = qids.read(nqids, context.node_size(), context.node_rank())?;
         let bytes = if place.is_ok() { local_size } else { REFUSED };
@@ -88,10 +88,10 @@ pub extern "C" fn QUO_xpm_free(xpm: *mut quo_xpm_t) -> c_int {
 
 fn view(
     xpm: *mut quo_xpm_t,
-    view: Out<QUO_xpm_view_t>,
+    view: RawOut<QUO_xpm_view_t>,
     range: impl FnOnce(&Memory) -> (c_int, c_int),
 ) -> Result<(), Failure> {
-    let place = view.place("view");
+    let place = view.checked("view");
     if let Ok(place) = place {
         place.set(NOWHERE);
     }
@@ -111,7 +111,7 @@ fn view(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_xpm_view_local(xpm: *mut quo_xpm_t, view: Out<QUO_xpm_view_t>) -> c_int {
+pub extern "C" fn QUO_xpm_view_local(xpm: *mut quo_xpm_t, view: RawOut<QUO_xpm_view_t>) -> c_int {
     entry("QUO_xpm_view_local", || {
         self::view(xpm, view, |memory| {
             let own = c_int::try_from(memory.own).unwrap_or(-1);
@@ -124,7 +124,7 @@ pub extern "C" fn QUO_xpm_view_local(xpm: *mut quo_xpm_t, view: Out<QUO_xpm_view
 pub extern "C" fn QUO_xpm_view_by_qid(
     xpm: *mut quo_xpm_t,
     qid: c_int,
-    view: Out<QUO_xpm_view_t>,
+    view: RawOut<QUO_xpm_view_t>,
 ) -> c_int {
     entry("QUO_xpm_view_by_qid", || self::view(xpm, view, |_| (qid, qid)))
 }
@@ -134,7 +134,7 @@ pub extern "C" fn QUO_xpm_view_by_qid_range(
     xpm: *mut quo_xpm_t,
     qid_start: c_int,
     qid_end: c_int,
-    view: Out<QUO_xpm_view_t>,
+    view: RawOut<QUO_xpm_view_t>,
 ) -> c_int {
     entry("QUO_xpm_view_by_qid_range", || self::view(xpm, view, |_| (qid_start, qid_end)))
 }

@@ -4,7 +4,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::Out;
+use super::RawOut;
 use crate::guard::Failure;
 
 /// A structure that starts with its own size as known to C.
@@ -85,12 +85,12 @@ impl<T: Growing> In<T> {
 
 /// Pointer to space for a structure of the size known to C.
 #[derive(Clone, Copy)]
-pub(crate) struct SizedPlace<T> {
+pub(crate) struct SizedPtr<T> {
     pointer: *mut T,
     size: usize,
 }
 
-impl<T: Growing> SizedPlace<T> {
+impl<T: Growing> SizedPtr<T> {
     /// Writes the fields that C knows after the size, which stays; fields that only C knows become
     /// zero.
     pub(crate) fn set(self, value: &T) {
@@ -107,15 +107,15 @@ impl<T: Growing> SizedPlace<T> {
 }
 
 #[allow(private_bounds, reason = "only the structures of the headers are written")]
-impl<T: Growing> Out<T> {
+impl<T: Growing> RawOut<T> {
     /// Returns the checked pointer with the size given by C.
-    pub(crate) fn sized_place(self, name: &str) -> Result<SizedPlace<T>, Failure> {
-        let pointer = self.place(name)?.0;
+    pub(crate) fn checked_sized(self, name: &str) -> Result<SizedPtr<T>, Failure> {
+        let pointer = self.checked(name)?.0;
         // SAFETY: by the contract of the C interface the structure starts with its size, which C has
         // set.
         let size = unsafe { pointer.cast::<usize>().read() };
         check_size::<T>(size)?;
-        Ok(SizedPlace { pointer, size })
+        Ok(SizedPtr { pointer, size })
     }
 }
 
@@ -148,8 +148,8 @@ mod tests {
     fn written<const COUNT: usize>() -> Fields<COUNT> {
         let mut place = Fields { size: size_of::<Fields<COUNT>>(), fields: [9; COUNT] };
         // SAFETY: it has as many bytes as its size.
-        let out = unsafe { Out::new((&raw mut place).cast::<Fields<2>>()) };
-        out.sized_place("place").unwrap().set(&Fields { size: 0, fields: [1, 2] });
+        let out = unsafe { RawOut::new((&raw mut place).cast::<Fields<2>>()) };
+        out.checked_sized("place").unwrap().set(&Fields { size: 0, fields: [1, 2] });
         place
     }
 

@@ -8,7 +8,7 @@ use elastic::layout::{Compressed, Grid, Ranks, Storage};
 
 use super::{invalid_state, with};
 use crate::guard::{Failure, entry};
-use crate::types::{Growing, In, Out, QUO_world_t, Sizes, Text};
+use crate::types::{Growing, In, QUO_world_t, RawOut, Sizes, Text};
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -94,12 +94,12 @@ pub extern "C" fn QUO_world_array_add(
 pub extern "C" fn QUO_world_array(
     w: *mut QUO_world_t,
     name: Text,
-    out_data: Out<*mut c_void>,
-    out_rows: Out<usize>,
-    out_columns: Out<usize>,
+    out_data: RawOut<*mut c_void>,
+    out_rows: RawOut<usize>,
+    out_columns: RawOut<usize>,
 ) -> c_int {
     entry("QUO_world_array", || {
-        let data = out_data.null_place("out_data");
+        let data = out_data.checked_null("out_data");
         with(w, |open| {
             let (name, data) = (name.read("name")?, data?);
             let (arrays, rank) = open.arrays()?;
@@ -125,8 +125,8 @@ pub extern "C" fn QUO_world_array_origin(
     w: *mut QUO_world_t,
     name: Text,
     offset: usize,
-    out_row: Out<usize>,
-    out_column: Out<usize>,
+    out_row: RawOut<usize>,
+    out_column: RawOut<usize>,
 ) -> c_int {
     entry("QUO_world_array_origin", || {
         with(w, |open| {
@@ -175,9 +175,9 @@ pub extern "C" fn QUO_world_array_add_compressed(
 pub extern "C" fn QUO_world_array_lines(
     w: *mut QUO_world_t,
     name: Text,
-    out_first: Out<usize>,
-    out_lines: Out<usize>,
-    out_pointers: Out<*const usize>,
+    out_first: RawOut<usize>,
+    out_lines: RawOut<usize>,
+    out_pointers: RawOut<*const usize>,
 ) -> c_int {
     entry("QUO_world_array_lines", || {
         with(w, |open| {

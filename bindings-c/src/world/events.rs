@@ -8,7 +8,7 @@ use elastic::change::{Event, Happening};
 use super::requests::{number_of_cause, number_of_step};
 use super::{Open, invalid_state, with};
 use crate::guard::{Failure, Mark, entry};
-use crate::types::{Growing, Out, QUO_world_t};
+use crate::types::{Growing, QUO_world_t, RawOut};
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -181,19 +181,19 @@ pub extern "C" fn QUO_world_on_event(
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_next_event(
     w: *mut QUO_world_t,
-    out_event: Out<QUO_event_t>,
-    out_found: Out<c_int>,
+    out_event: RawOut<QUO_event_t>,
+    out_found: RawOut<c_int>,
 ) -> c_int {
     entry("QUO_world_next_event", || with(w, |open| next_event(open, out_event, out_found)))
 }
 
 fn next_event(
     open: &mut Open,
-    out_event: Out<QUO_event_t>,
-    out_found: Out<c_int>,
+    out_event: RawOut<QUO_event_t>,
+    out_found: RawOut<c_int>,
 ) -> Result<(), Failure> {
-    let found = out_found.place("out_found")?;
-    let place = out_event.sized_place("out_event")?;
+    let found = out_found.checked("out_found")?;
+    let place = out_event.checked_sized("out_event")?;
     if open.world()?.requests().is_none() {
         return Err(invalid_state("events are on rank 0"));
     }

@@ -40,7 +40,7 @@ use crate::codes::Code;
 use crate::create::{mpi_not_finalized, mpi_usable};
 use crate::guard::{self, Failure, entry};
 use crate::handle::{Held, Kind, Table};
-use crate::types::{CommPlace, In, Out, QUO_world_t, int, text_for_c};
+use crate::types::{CommPtr, In, QUO_world_t, RawOut, int, text_for_c};
 use open::Open;
 pub(crate) use open::invalid_state;
 pub use options::QUO_world_options_t;
@@ -113,11 +113,11 @@ pub(crate) fn agree<T>(
 }
 
 pub(crate) fn create_world(
-    w: Out<*mut QUO_world_t>,
+    w: RawOut<*mut QUO_world_t>,
     given: In<QUO_world_options_t>,
 ) -> Result<(), Failure> {
     guard::stay_quiet();
-    let place = w.null_place("w");
+    let place = w.checked_null("w");
     mpi_usable()?;
     let (place, options, messages) = agree(|launched| {
         let (place, wanted) = (place?, options::wanted(given, launched)?);
@@ -134,7 +134,7 @@ pub(crate) fn create_world(
 
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_create(
-    w: Out<*mut QUO_world_t>,
+    w: RawOut<*mut QUO_world_t>,
     options: In<QUO_world_options_t>,
 ) -> c_int {
     entry("QUO_world_create", || create_world(w, options))
@@ -163,10 +163,10 @@ fn end(open: Box<Shared>) -> Result<(), Failure> {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_world_status(w: *mut QUO_world_t, out_status: Out<c_int>) -> c_int {
+pub extern "C" fn QUO_world_status(w: *mut QUO_world_t, out_status: RawOut<c_int>) -> c_int {
     entry("QUO_world_status", || {
         with(w, |open| {
-            let place = out_status.place("out_status")?;
+            let place = out_status.checked("out_status")?;
             if open.is_serial() {
                 place.set(0);
                 return Ok(());
@@ -187,21 +187,21 @@ pub extern "C" fn QUO_world_status(w: *mut QUO_world_t, out_status: Out<c_int>) 
 fn number(
     w: *mut QUO_world_t,
     name: &str,
-    out: Out<c_int>,
+    out: RawOut<c_int>,
     serial: usize,
     what: impl FnOnce(&World) -> usize,
 ) -> Result<(), Failure> {
     with(w, |open| {
-        let place = out.place(name)?;
+        let place = out.checked(name)?;
         place.set_number(if open.is_serial() { serial } else { what(open.world()?) })
     })
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_world_rank(w: *mut QUO_world_t, out_rank: Out<c_int>) -> c_int {
+pub extern "C" fn QUO_world_rank(w: *mut QUO_world_t, out_rank: RawOut<c_int>) -> c_int {
     entry("QUO_world_rank", || {
         with(w, |open| {
-            let place = out_rank.place("out_rank")?;
+            let place = out_rank.checked("out_rank")?;
             if open.is_serial() {
                 return place.set_number(0);
             }
@@ -218,27 +218,27 @@ pub extern "C" fn QUO_world_rank(w: *mut QUO_world_t, out_rank: Out<c_int>) -> c
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_world_size(w: *mut QUO_world_t, out_size: Out<c_int>) -> c_int {
+pub extern "C" fn QUO_world_size(w: *mut QUO_world_t, out_size: RawOut<c_int>) -> c_int {
     entry("QUO_world_size", || number(w, "out_size", out_size, 1, World::size))
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_world_capacity(w: *mut QUO_world_t, out_most: Out<c_int>) -> c_int {
+pub extern "C" fn QUO_world_capacity(w: *mut QUO_world_t, out_most: RawOut<c_int>) -> c_int {
     entry("QUO_world_capacity", || number(w, "out_most", out_most, 1, World::capacity))
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_world_was_started(w: *mut QUO_world_t, out_started: Out<c_int>) -> c_int {
+pub extern "C" fn QUO_world_was_started(w: *mut QUO_world_t, out_started: RawOut<c_int>) -> c_int {
     entry("QUO_world_was_started", || {
         number(w, "out_started", out_started, 0, |world| usize::from(world.was_started()))
     })
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_world_epoch(w: *mut QUO_world_t, out_epoch: Out<c_longlong>) -> c_int {
+pub extern "C" fn QUO_world_epoch(w: *mut QUO_world_t, out_epoch: RawOut<c_longlong>) -> c_int {
     entry("QUO_world_epoch", || {
         with(w, |open| {
-            let place = out_epoch.place("out_epoch")?;
+            let place = out_epoch.checked("out_epoch")?;
             place.set(if open.is_serial() { 0 } else { open.world()?.epoch().cast_signed() });
             Ok(())
         })
@@ -246,10 +246,10 @@ pub extern "C" fn QUO_world_epoch(w: *mut QUO_world_t, out_epoch: Out<c_longlong
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_world_node(w: *mut QUO_world_t, out_node: Out<c_int>) -> c_int {
+pub extern "C" fn QUO_world_node(w: *mut QUO_world_t, out_node: RawOut<c_int>) -> c_int {
     entry("QUO_world_node", || {
         with(w, |open| {
-            let place = out_node.place("out_node")?;
+            let place = out_node.checked("out_node")?;
             if open.has_window() {
                 return place.set_number(open.window()?.node());
             }
@@ -259,9 +259,9 @@ pub extern "C" fn QUO_world_node(w: *mut QUO_world_t, out_node: Out<c_int>) -> c
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_world_back_end(w: *mut QUO_world_t, out_text: Out<*mut c_char>) -> c_int {
+pub extern "C" fn QUO_world_back_end(w: *mut QUO_world_t, out_text: RawOut<*mut c_char>) -> c_int {
     entry("QUO_world_back_end", || {
-        let place = out_text.null_place("out_text");
+        let place = out_text.checked_null("out_text");
         with(w, |open| {
             place?.set(text_for_c(&open.world()?.back_end().to_string())?);
             Ok(())
@@ -287,15 +287,15 @@ pub(crate) fn communicator<P>(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_world_comm(w: *mut QUO_world_t, out_comm: CommPlace) -> c_int {
-    entry("QUO_world_comm", || communicator(w, out_comm.place("out_comm"), CommPlace::set))
+pub extern "C" fn QUO_world_comm(w: *mut QUO_world_t, out_comm: CommPtr) -> c_int {
+    entry("QUO_world_comm", || communicator(w, out_comm.checked("out_comm"), CommPtr::set))
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_world_probe(w: *mut QUO_world_t, out_enters: Out<c_int>) -> c_int {
+pub extern "C" fn QUO_world_probe(w: *mut QUO_world_t, out_enters: RawOut<c_int>) -> c_int {
     entry("QUO_world_probe", || {
         let brings = with(w, |open| {
-            let place = out_enters.place("out_enters");
+            let place = out_enters.checked("out_enters");
             // A rank with a wrong argument still probes with the others.
             let enters = open.world_mut()?.probe()?;
             place?.set(c_int::from(enters));
@@ -309,10 +309,10 @@ pub extern "C" fn QUO_world_probe(w: *mut QUO_world_t, out_enters: Out<c_int>) -
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_world_wait(w: *mut QUO_world_t, out_joins: Out<c_int>) -> c_int {
+pub extern "C" fn QUO_world_wait(w: *mut QUO_world_t, out_joins: RawOut<c_int>) -> c_int {
     entry("QUO_world_wait", || {
         with(w, |open| {
-            let place = out_joins.place("out_joins")?;
+            let place = out_joins.checked("out_joins")?;
             place.set(c_int::from(open.world_mut()?.wait()?));
             Ok(())
         })
@@ -331,7 +331,10 @@ pub extern "C" fn QUO_world_report_iteration(w: *mut QUO_world_t, number: c_long
     })
 }
 
-pub(crate) fn three(values: (usize, usize, usize), places: [Out<c_int>; 3]) -> Result<(), Failure> {
+pub(crate) fn three(
+    values: (usize, usize, usize),
+    places: [RawOut<c_int>; 3],
+) -> Result<(), Failure> {
     let values = [int(values.0)?, int(values.1)?, int(values.2)?];
     for (value, place) in values.into_iter().zip(places) {
         if let Some(place) = place.optional() {

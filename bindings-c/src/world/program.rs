@@ -18,7 +18,7 @@ use super::options::QUO_world_options_t;
 use super::{Open, WORLDS, create_world, end, events, with};
 use crate::codes::Code;
 use crate::guard::{Failure, Mark, entry_with_number, stay_quiet};
-use crate::types::{Growing, In, Out, QUO_world_t, Text};
+use crate::types::{Growing, In, QUO_world_t, RawOut, Text};
 
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -341,7 +341,7 @@ pub extern "C" fn QUO_program_run(
         let mut checked = check(program)?;
         let mut world = ptr::null_mut();
         // SAFETY: `world` lives until the call returns.
-        create_world(unsafe { Out::new(&raw mut world) }, options)?;
+        create_world(unsafe { RawOut::new(&raw mut world) }, options)?;
         run_over(world, &mut checked, Arguments(argc, argv), None)
     })
 }

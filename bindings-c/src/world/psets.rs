@@ -16,7 +16,7 @@ use crate::codes::Code;
 use crate::collective::limit;
 use crate::guard::{Failure, entry};
 use crate::types::{
-    Bytes, Growing, In, Longs, Out, QUO_world_t, Text, bytes_for_c, ids_for_c, int, text_for_c,
+    Bytes, Growing, In, Longs, QUO_world_t, RawOut, Text, bytes_for_c, ids_for_c, int, text_for_c,
 };
 
 #[derive(Clone, Copy)]
@@ -112,10 +112,10 @@ fn unexpected(outcome: &Outcome) -> Failure {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_pset_member(w: *mut QUO_world_t, out_member: Out<c_longlong>) -> c_int {
+pub extern "C" fn QUO_pset_member(w: *mut QUO_world_t, out_member: RawOut<c_longlong>) -> c_int {
     entry("QUO_pset_member", || {
         with(w, |open| {
-            let place = out_member.place("out_member")?;
+            let place = out_member.checked("out_member")?;
             let member = open.sets()?.member()?;
             place.set(member.map_or(-1, |member| number(member.0)));
             Ok(())
@@ -124,9 +124,9 @@ pub extern "C" fn QUO_pset_member(w: *mut QUO_world_t, out_member: Out<c_longlon
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_pset_names(w: *mut QUO_world_t, out_names: Out<*mut c_char>) -> c_int {
+pub extern "C" fn QUO_pset_names(w: *mut QUO_world_t, out_names: RawOut<*mut c_char>) -> c_int {
     entry("QUO_pset_names", || {
-        let place = out_names.null_place("out_names");
+        let place = out_names.checked_null("out_names");
         with(w, |open| {
             place?.set(names_for_c(&open.sets()?.names()?)?);
             Ok(())
@@ -138,11 +138,11 @@ pub extern "C" fn QUO_pset_names(w: *mut QUO_world_t, out_names: Out<*mut c_char
 pub extern "C" fn QUO_pset_info(
     w: *mut QUO_world_t,
     set: Text,
-    out_info: Out<QUO_pset_info_t>,
+    out_info: RawOut<QUO_pset_info_t>,
 ) -> c_int {
     entry("QUO_pset_info", || {
         with(w, |open| {
-            let (set, place) = (set_name(set, "set")?, out_info.sized_place("out_info")?);
+            let (set, place) = (set_name(set, "set")?, out_info.checked_sized("out_info")?);
             let info = open.sets()?.info(&set)?;
             place.set(&QUO_pset_info_t {
                 size: size_of::<QUO_pset_info_t>(),
@@ -163,10 +163,10 @@ pub extern "C" fn QUO_pset_hint(
     w: *mut QUO_world_t,
     set: Text,
     key: Text,
-    out_value: Out<*mut c_char>,
+    out_value: RawOut<*mut c_char>,
 ) -> c_int {
     entry("QUO_pset_hint", || {
-        let place = out_value.null_place("out_value");
+        let place = out_value.checked_null("out_value");
         with(w, |open| {
             let (set, key, place) = (set_name(set, "set")?, key.read("key")?, place?);
             let info = open.sets()?.info(&set)?;
@@ -183,14 +183,14 @@ pub extern "C" fn QUO_pset_hint(
 pub extern "C" fn QUO_pset_members(
     w: *mut QUO_world_t,
     set: Text,
-    out_members: Out<*mut c_longlong>,
-    out_count: Out<c_int>,
+    out_members: RawOut<*mut c_longlong>,
+    out_count: RawOut<c_int>,
 ) -> c_int {
     entry("QUO_pset_members", || {
-        let place = out_members.null_place("out_members");
+        let place = out_members.checked_null("out_members");
         with(w, |open| {
             let (set, place, count) =
-                (set_name(set, "set")?, place?, out_count.place("out_count")?);
+                (set_name(set, "set")?, place?, out_count.checked("out_count")?);
             let members = open.sets()?.members(&set)?;
             let members: Vec<u64> = members.iter().map(|member| member.0).collect();
             count.set(int(members.len())?);
@@ -208,7 +208,7 @@ pub extern "C" fn QUO_pset_operate(
     second: Text,
     target: Text,
     attributes: In<QUO_pset_change_t>,
-    out_set: Out<*mut c_char>,
+    out_set: RawOut<*mut c_char>,
 ) -> c_int {
     entry("QUO_pset_operate", || {
         if let Some(place) = out_set.optional() {
@@ -257,7 +257,7 @@ pub extern "C" fn QUO_pset_split(
     sizes: Longs,
     count: c_int,
     below: Text,
-    out_names: Out<*mut c_char>,
+    out_names: RawOut<*mut c_char>,
 ) -> c_int {
     entry("QUO_pset_split", || {
         if let Some(place) = out_names.optional() {
@@ -301,7 +301,7 @@ pub extern "C" fn QUO_pset_publish(
     key: Text,
     data: Bytes,
     length: usize,
-    out_version: Out<c_longlong>,
+    out_version: RawOut<c_longlong>,
 ) -> c_int {
     entry("QUO_pset_publish", || {
         with(w, |open| {
@@ -332,16 +332,16 @@ pub extern "C" fn QUO_pset_lookup(
     set: Text,
     key: Text,
     wait: c_double,
-    out_data: Out<*mut c_void>,
-    out_length: Out<usize>,
-    out_version: Out<c_longlong>,
-    out_publisher: Out<c_longlong>,
+    out_data: RawOut<*mut c_void>,
+    out_length: RawOut<usize>,
+    out_version: RawOut<c_longlong>,
+    out_publisher: RawOut<c_longlong>,
 ) -> c_int {
     entry("QUO_pset_lookup", || {
-        let data = out_data.null_place("out_data");
+        let data = out_data.checked_null("out_data");
         with(w, |open| {
             let (set, key, data) = (set_name(set, "set")?, key.read("key")?, data?);
-            let length = out_length.place("out_length")?;
+            let length = out_length.checked("out_length")?;
             let found = open.sets()?.lookup(&set, &key, limit(wait)?)?;
             let found = found.ok_or_else(|| {
                 let text =
@@ -365,15 +365,15 @@ pub extern "C" fn QUO_pset_lookup(
 pub extern "C" fn QUO_pset_query(
     w: *mut QUO_world_t,
     bound: Text,
-    out_view: Out<QUO_pset_view_t>,
-    out_delta: Out<*mut c_char>,
+    out_view: RawOut<QUO_pset_view_t>,
+    out_delta: RawOut<*mut c_char>,
 ) -> c_int {
     entry("QUO_pset_query", || {
         if let Some(place) = out_delta.optional() {
             place.set(std::ptr::null_mut());
         }
         with(w, |open| {
-            let (bound, place) = (set_name(bound, "bound")?, out_view.sized_place("out_view")?);
+            let (bound, place) = (set_name(bound, "bound")?, out_view.checked_sized("out_view")?);
             let view = open.sets()?.query(&bound)?;
             if let Some(place) = out_delta.optional() {
                 place.set(text_for_c(view.delta.as_ref().map_or("", SetName::as_str))?);
@@ -401,15 +401,15 @@ pub extern "C" fn QUO_world_accept(
     delta: Text,
     set: Text,
     wait: c_double,
-    out_acceptance: Out<c_int>,
-    out_set: Out<*mut c_char>,
+    out_acceptance: RawOut<c_int>,
+    out_set: RawOut<*mut c_char>,
 ) -> c_int {
     entry("QUO_world_accept", || {
         if let Some(place) = out_set.optional() {
             place.set(std::ptr::null_mut());
         }
         with(w, |open| {
-            let place = out_acceptance.place("out_acceptance");
+            let place = out_acceptance.checked("out_acceptance");
             // Arguments of ranks other than 0 are ignored. A rank with wrong arguments still takes
             // part: rank 0 does so with a set that is not a delta, which is refused on all ranks.
             let nothing = || (SetName::world(), SetName::world(), Duration::ZERO);
@@ -442,10 +442,10 @@ pub extern "C" fn QUO_world_accept(
 pub extern "C" fn QUO_world_confirm(
     w: *mut QUO_world_t,
     wait: c_double,
-    out_set: Out<*mut c_char>,
+    out_set: RawOut<*mut c_char>,
 ) -> c_int {
     entry("QUO_world_confirm", || {
-        let place = out_set.null_place("out_set");
+        let place = out_set.checked_null("out_set");
         with(w, |open| {
             if open.has_window() {
                 return Err(invalid_state("a process confirms before QUO_world_begin"));

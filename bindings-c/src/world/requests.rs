@@ -14,7 +14,7 @@ use super::{Open, invalid_state, with};
 use crate::codes::Code;
 use crate::collective::limit;
 use crate::guard::{Failure, entry};
-use crate::types::{Growing, In, Out, QUO_world_t, Text, text_for_c};
+use crate::types::{Growing, In, QUO_world_t, RawOut, Text, text_for_c};
 
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -134,8 +134,8 @@ fn request(given: &QUO_request_spec_t) -> Result<Request, Failure> {
 fn ask(
     open: &Open,
     request: Request,
-    out_request: Out<c_longlong>,
-    out_after: Out<c_longlong>,
+    out_request: RawOut<c_longlong>,
+    out_after: RawOut<c_longlong>,
 ) -> Result<(), Failure> {
     let (id, answer) = match requests(open)?.ask(request) {
         Ok(accepted) => (accepted.request, Ok(accepted.after)),
@@ -192,7 +192,7 @@ pub extern "C" fn QUO_world_report_progress(
 pub extern "C" fn QUO_world_request(
     w: *mut QUO_world_t,
     size: c_int,
-    out_request: Out<c_longlong>,
+    out_request: RawOut<c_longlong>,
 ) -> c_int {
     entry("QUO_world_request", || {
         with(w, |open| {
@@ -213,8 +213,8 @@ pub extern "C" fn QUO_world_request(
 pub extern "C" fn QUO_world_ask(
     w: *mut QUO_world_t,
     spec: In<QUO_request_spec_t>,
-    out_request: Out<c_longlong>,
-    out_after: Out<c_longlong>,
+    out_request: RawOut<c_longlong>,
+    out_after: RawOut<c_longlong>,
 ) -> c_int {
     entry("QUO_world_ask", || {
         with(w, |open| {
@@ -260,11 +260,11 @@ pub extern "C" fn QUO_world_note(w: *mut QUO_world_t, cause: c_int, text: Text) 
 pub extern "C" fn QUO_world_request_step(
     w: *mut QUO_world_t,
     request: c_longlong,
-    out_step: Out<c_int>,
+    out_step: RawOut<c_int>,
 ) -> c_int {
     entry("QUO_world_request_step", || {
         with(w, |open| {
-            let place = out_step.place("out_step")?;
+            let place = out_step.checked("out_step")?;
             place.set(number_of_step(step_of(open, request)?));
             Ok(())
         })
@@ -275,8 +275,8 @@ pub extern "C" fn QUO_world_request_step(
 pub extern "C" fn QUO_world_request_state(
     w: *mut QUO_world_t,
     request: c_longlong,
-    out_state: Out<c_int>,
-    out_cause: Out<*mut c_char>,
+    out_state: RawOut<c_int>,
+    out_cause: RawOut<*mut c_char>,
 ) -> c_int {
     entry("QUO_world_request_state", || {
         let cause = out_cause.optional();
@@ -284,7 +284,7 @@ pub extern "C" fn QUO_world_request_state(
             cause.set(ptr::null_mut());
         }
         with(w, |open| {
-            let place = out_state.place("out_state")?;
+            let place = out_state.checked("out_state")?;
             let step = step_of(open, request)?;
             if let Some(cause) = cause {
                 let mut ended = requests(open)?.events(0).into_iter();
@@ -304,9 +304,12 @@ pub extern "C" fn QUO_world_request_state(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_world_job_status(w: *mut QUO_world_t, out_json: Out<*mut c_char>) -> c_int {
+pub extern "C" fn QUO_world_job_status(
+    w: *mut QUO_world_t,
+    out_json: RawOut<*mut c_char>,
+) -> c_int {
     entry("QUO_world_job_status", || {
-        let place = out_json.null_place("out_json");
+        let place = out_json.checked_null("out_json");
         with(w, |open| {
             let report = serde_json::to_string(&requests(open)?.status());
             let report = report.map_err(|error| Failure::new(Code::Error, error.to_string()))?;

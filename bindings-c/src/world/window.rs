@@ -10,7 +10,7 @@ use quo_mpi::communicator::Communicator;
 use super::{Open, events, invalid_state, three, with};
 use crate::codes::Code;
 use crate::guard::{Failure, entry};
-use crate::types::{Bytes, CommPlace, Growing, Out, QUO_world_t, Text};
+use crate::types::{Bytes, CommPtr, Growing, QUO_world_t, RawOut, Text};
 
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_begin(w: *mut QUO_world_t) -> c_int {
@@ -43,18 +43,18 @@ pub(crate) fn window_communicator<P>(
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_window_comm(w: *mut QUO_world_t, which: c_int, out_comm: CommPlace) -> c_int {
+pub extern "C" fn QUO_window_comm(w: *mut QUO_world_t, which: c_int, out_comm: CommPtr) -> c_int {
     entry("QUO_window_comm", || {
-        window_communicator(w, which, out_comm.place("out_comm"), CommPlace::set)
+        window_communicator(w, which, out_comm.checked("out_comm"), CommPtr::set)
     })
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_window_counts(
     w: *mut QUO_world_t,
-    out_stay: Out<c_int>,
-    out_leave: Out<c_int>,
-    out_join: Out<c_int>,
+    out_stay: RawOut<c_int>,
+    out_leave: RawOut<c_int>,
+    out_join: RawOut<c_int>,
 ) -> c_int {
     entry("QUO_window_counts", || {
         with(w, |open| three(open.window()?.counts(), [out_stay, out_leave, out_join]))
@@ -101,10 +101,10 @@ pub extern "C" fn QUO_window_move_begin(w: *mut QUO_world_t) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn QUO_window_move_test(w: *mut QUO_world_t, out_done: Out<c_int>) -> c_int {
+pub extern "C" fn QUO_window_move_test(w: *mut QUO_world_t, out_done: RawOut<c_int>) -> c_int {
     entry("QUO_window_move_test", || {
         with(w, |open| {
-            let place = out_done.place("out_done")?;
+            let place = out_done.checked("out_done")?;
             place.set(c_int::from(open.moving()?.test()?));
             Ok(())
         })
@@ -199,11 +199,11 @@ impl From<&Moved> for QUO_move_metrics_t {
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_last_move(
     w: *mut QUO_world_t,
-    out_metrics: Out<QUO_move_metrics_t>,
+    out_metrics: RawOut<QUO_move_metrics_t>,
 ) -> c_int {
     entry("QUO_world_last_move", || {
         with(w, |open| {
-            let place = out_metrics.sized_place("out_metrics")?;
+            let place = out_metrics.checked_sized("out_metrics")?;
             let moved = open.world()?.data().last_move();
             let moved =
                 moved.ok_or_else(|| Failure::new(Code::NotFound, "nothing has been moved yet"))?;

@@ -3,7 +3,7 @@
 
 use std::ffi::c_int;
 use std::ptr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use quo::group::{GroupError, WaitLimits};
 
@@ -16,8 +16,10 @@ const EAGER_POLLS: u32 = 2_000;
 const YIELDS: u32 = 200;
 /// Time to sleep between later polls: the awaited rank may need this core.
 const NAP: Duration = Duration::from_micros(50);
-/// Polls between two checks of the clock and of the other members.
-const POLLS_PER_CHECK: u32 = 64;
+/// Time between two checks of the deadline and of the other members; a wait that lasts longer sleeps
+/// between polls. Not a number of polls: more ranks than cores yield in each poll of Open MPI, which
+/// on a busy machine takes as long as the time slices of all other processes.
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A started non-blocking operation. MPI writes into C's memory until the operation has completed,
 /// which may be after the wait was given up: only a completed operation is freed.
@@ -56,20 +58,21 @@ impl Operation {
     /// communicator.
     pub(crate) fn wait(mut self, limits: &WaitLimits<'_>) -> Result<Comm, GroupError> {
         let mut polls: u32 = 0;
+        let mut checked = None;
         loop {
             if self.test()? {
                 return Ok(self.end());
             }
             polls = polls.saturating_add(1);
-            if polls > EAGER_POLLS {
-                if polls > EAGER_POLLS + YIELDS {
-                    std::thread::sleep(NAP);
-                } else {
-                    std::thread::yield_now();
-                }
-                if polls.is_multiple_of(POLLS_PER_CHECK) {
-                    limits.check(self.call)?;
-                }
+            if polls > EAGER_POLLS + YIELDS {
+                std::thread::sleep(NAP);
+            } else if polls > EAGER_POLLS {
+                std::thread::yield_now();
+            }
+            if checked.get_or_insert_with(Instant::now).elapsed() >= CHECK_INTERVAL {
+                limits.check(self.call)?;
+                checked = None;
+                polls = polls.max(EAGER_POLLS + YIELDS);
             }
         }
     }

@@ -335,8 +335,8 @@ typedef enum {
     QUO_CAUSE_MEMBER_LOST,
     /** Data could not be moved. */
     QUO_CAUSE_DATA_LOST,
-    /** A rank refused the resize. */
-    QUO_CAUSE_GIVEN_UP,
+    /** A rank rejected the resize at the commit. */
+    QUO_CAUSE_REJECTED,
     /** The grace time is over. */
     QUO_CAUSE_DEADLINE,
     /** A later request made it pointless. */
@@ -473,7 +473,7 @@ typedef enum {
 /** Communicators of a resize. */
 typedef enum {
     /** All stayers, leavers and joiners: the old ranks first, in their order. */
-    QUO_WINDOW_EVERYBODY = 0,
+    QUO_WINDOW_ALL_RANKS = 0,
     /** The old world; MPI_COMM_NULL on joiners. */
     QUO_WINDOW_OLD,
     /** The next world; MPI_COMM_NULL on leavers. */
@@ -588,7 +588,7 @@ typedef int (*QUO_carry_take_t)(void *data, const QUO_seats_t *seats, int old_ra
                                 const void *bytes, size_t length);
 
 /** The resize is over: data that were taken are now in use (1), or dropped (0). */
-typedef void (*QUO_carry_settle_t)(void *data, int committed);
+typedef void (*QUO_carry_end_transfer_t)(void *data, int committed);
 
 /** Data that the program moves itself. Each function may be NULL; give and take return 0, or the move
     fails on all. They must call no function of this header except QUO_carry_give(). Start from
@@ -601,7 +601,7 @@ typedef struct QUO_carry_t {
     /** Takes data that others gave. */
     QUO_carry_take_t take;
     /** Called with the outcome of the resize. */
-    QUO_carry_settle_t settle;
+    QUO_carry_end_transfer_t end_transfer;
     /** Passed to the functions. */
     void *data;
 } QUO_carry_t;

@@ -510,7 +510,7 @@ fn constants_and_structures_are_the_same_on_both_sides() {
                 "JOINER_LOST",
                 "MEMBER_LOST",
                 "DATA_LOST",
-                "GIVEN_UP",
+                "REJECTED",
                 "DEADLINE",
                 "SUPERSEDED",
                 "CANCELLED",
@@ -521,7 +521,7 @@ fn constants_and_structures_are_the_same_on_both_sides() {
         ("PSET", &["UNION", "DIFFERENCE", "INTERSECTION"]),
         ("PSET", &["NO_CHANGE", "ADD", "SUB", "REPLACE"]),
         ("ACCEPT", &["PENDING", "ENTERS", "ABORTED"]),
-        ("WINDOW", &["EVERYBODY", "OLD", "NEW", "BETWEEN"]),
+        ("WINDOW", &["ALL_RANKS", "OLD", "NEW", "BETWEEN"]),
         ("ARRAY", &["BLOCK", "BLOCK_CYCLIC", "BLOCK_ROWS", "BLOCK_COLUMNS", "BLOCK_GRID"]),
         ("ARRAY_BY", &["ROWS", "COLUMNS"]),
         ("ELEMENT", &["INIT", "RIGID", "ELASTIC", "BRANCH"]),
@@ -591,7 +591,7 @@ fn constants_and_structures_are_the_same_on_both_sides() {
         step as "step", request as "request");
     structure!(QUO_seats_t, old_size as "old_size", new_size as "new_size",
         old_rank as "old_rank", new_rank as "new_rank");
-    structure!(QUO_carry_t, size as "size", give as "give", take as "take", settle as "settle",
+    structure!(QUO_carry_t, size as "size", give as "give", take as "take", end_transfer as "end_transfer",
         data as "data");
     structure!(QUO_reshape_topology_t, size as "size", kind as "kind", ndims as "ndims",
         dims as "dims", total as "total", increment as "increment");

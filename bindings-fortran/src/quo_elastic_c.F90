@@ -50,7 +50,7 @@ module quo_elastic_c
     integer(c_size_t) :: size
     type(c_funptr) :: give = c_null_funptr
     type(c_funptr) :: take = c_null_funptr
-    type(c_funptr) :: settle = c_null_funptr
+    type(c_funptr) :: end_transfer = c_null_funptr
     type(c_ptr) :: data = c_null_ptr
   end type c_carry
 

@@ -83,8 +83,8 @@ module quo_elastic_types
   integer(c_int), parameter, public :: QUO_CAUSE_MEMBER_LOST = 7
   !> Data could not be moved.
   integer(c_int), parameter, public :: QUO_CAUSE_DATA_LOST = 8
-  !> A rank did not want it.
-  integer(c_int), parameter, public :: QUO_CAUSE_GIVEN_UP = 9
+  !> A rank rejected the resize at the commit.
+  integer(c_int), parameter, public :: QUO_CAUSE_REJECTED = 9
   !> The grace time is over.
   integer(c_int), parameter, public :: QUO_CAUSE_DEADLINE = 10
   !> A later request made it pointless.
@@ -116,7 +116,7 @@ module quo_elastic_types
   !> The resize was aborted; the world is unchanged.
   integer(c_int), parameter, public :: QUO_ACCEPT_ABORTED = 2
   !> All stayers, leavers and joiners.
-  integer(c_int), parameter, public :: QUO_WINDOW_EVERYBODY = 0
+  integer(c_int), parameter, public :: QUO_WINDOW_ALL_RANKS = 0
   !> The world as it was.
   integer(c_int), parameter, public :: QUO_WINDOW_OLD = 1
   !> The world as it will be.

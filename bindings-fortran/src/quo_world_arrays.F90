@@ -213,7 +213,7 @@ contains
 
   !> Has data of the program's own kind moved by procedures with the interfaces of quo-elastic.h. Local; made alike
   !> by all processes that can be ranks.
-  subroutine quo_world_carry(w, name, give, take, settle, data, ierr)
+  subroutine quo_world_carry(w, name, give, take, end_transfer, data, ierr)
     !> A world.
     type(c_ptr), value :: w
     !> The array.
@@ -222,8 +222,8 @@ contains
     type(c_funptr), value :: give
     !> A `QUO_carry_take_t`, or `c_null_funptr`.
     type(c_funptr), value :: take
-    !> A `QUO_carry_settle_t`, or `c_null_funptr`.
-    type(c_funptr), value :: settle
+    !> A `QUO_carry_end_transfer_t`, or `c_null_funptr`.
+    type(c_funptr), value :: end_transfer
     !> Passed to them.
     type(c_ptr), value :: data
     !> `QUO_ERR_INVLD_ARG`.
@@ -233,7 +233,7 @@ contains
     callbacks%size = c_sizeof(callbacks)
     callbacks%give = give
     callbacks%take = take
-    callbacks%settle = settle
+    callbacks%end_transfer = end_transfer
     callbacks%data = data
     call to_c(name, bytes)
     if (allocated(bytes)) then

@@ -191,7 +191,7 @@ fn adapt(
     {
         report(world, &done)?;
     }
-    if accepted == Accepted::Aborted { Err("a change was given up".into()) } else { Ok(()) }
+    if accepted == Accepted::Aborted { Err("a change was aborted".into()) } else { Ok(()) }
 }
 
 fn report(world: &World, change: &Change) -> Result<()> {

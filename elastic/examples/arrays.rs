@@ -91,7 +91,7 @@ impl Carry for Carried {
         Ok(())
     }
 
-    fn settle(&mut self, committed: bool) {
+    fn end_transfer(&mut self, committed: bool) {
         if let Ok(mut words) = self.0.lock() {
             let taken = std::mem::take(&mut words.taken);
             if committed {
@@ -178,8 +178,8 @@ fn change(
     let mut vote = Ok(());
     if mark == '!' {
         let moved = window.move_data()?;
-        let everybody = window.all_ranks();
-        if everybody.rank() + 1 == everybody.size() {
+        let all_ranks = window.all_ranks();
+        if all_ranks.rank() + 1 == all_ranks.size() {
             vote = Err(format!("{} bytes are too many", moved.all_sent + moved.all_kept));
         }
     } else if mark == '#' {

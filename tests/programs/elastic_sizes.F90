@@ -233,7 +233,7 @@ contains
     call need(ierr)
     call quo_window_counts(w, stay, leave, join, ierr)
     call need(ierr)
-    call quo_window_comm(w, QUO_WINDOW_EVERYBODY, everybody, ierr)
+    call quo_window_comm(w, QUO_WINDOW_ALL_RANKS, everybody, ierr)
     call need(ierr)
     call MPI_Comm_size(everybody, together, mpi_code)
     call right(together == stay + leave + join, 'everybody is in the window')

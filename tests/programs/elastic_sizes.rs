@@ -206,8 +206,8 @@ fn change(
         all.chunks_exact(8).filter_map(|bytes| Some(u64::from_ne_bytes(bytes.try_into().ok()?)));
     let ended: Vec<u64> = ended.filter(|&process| process != 0).collect();
     let counts = window.counts();
-    let everybody = window.all_ranks();
-    let refuses = turns[*turn].is_given_up && everybody.rank() + 1 == everybody.size();
+    let all_ranks = window.all_ranks();
+    let refuses = turns[*turn].is_given_up && all_ranks.rank() + 1 == all_ranks.size();
     let vote = if refuses { Err("it does not fit".to_owned()) } else { Ok(()) };
     let committed = window.commit(vote);
     if world.rank() == 0 && world.communicator().is_some() {

@@ -35,7 +35,7 @@ pub struct QUO_carry_t {
         unsafe extern "C" fn(*mut c_void, *const QUO_seats_t, c_int, *const c_void, usize) -> c_int,
     >,
     /// Called when the resize is over.
-    pub settle: Option<unsafe extern "C" fn(*mut c_void, c_int)>,
+    pub end_transfer: Option<unsafe extern "C" fn(*mut c_void, c_int)>,
     /// Passed to the callbacks.
     pub data: *mut c_void,
 }
@@ -107,11 +107,11 @@ impl Carry for Carried {
         Ok(())
     }
 
-    fn settle(&mut self, committed: bool) {
-        if let Some(settle) = self.0.settle {
+    fn end_transfer(&mut self, committed: bool) {
+        if let Some(end_transfer) = self.0.end_transfer {
             let _outside = Mark::outside();
             // SAFETY: as in `give`.
-            unsafe { settle(self.0.data, c_int::from(committed)) }
+            unsafe { end_transfer(self.0.data, c_int::from(committed)) }
         }
     }
 }

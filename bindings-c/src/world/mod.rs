@@ -84,9 +84,9 @@ pub(crate) fn agree<T>(
     make: impl FnOnce(usize) -> Result<(T, (c_int, c_int)), Failure>,
 ) -> Result<T, Failure> {
     let peers = LaunchedPeers::of_world().map_err(Error::from)?;
-    let look = || peers.look("create");
+    let check = || peers.look("create");
     let limits =
-        WaitLimits { check_peers: &look, ..WaitLimits::for_at_most(Duration::from_secs(60)) };
+        WaitLimits { check_peers: &check, ..WaitLimits::for_at_most(Duration::from_secs(60)) };
     let world = Communicator::world_within(&limits).map_err(Error::from)?;
     let mine = make(world.size());
     let mut words = [0; 3];

@@ -187,7 +187,7 @@ impl Open {
         moving.map(|moving| moving.arrays).ok_or_else(|| invalid_state("no move has begun"))
     }
 
-    /// Takes the window, to be committed or aborted. A move in progress is finished, or given up.
+    /// Takes the window, to be committed or aborted. A move in progress is finished, or abandoned.
     pub(super) fn take_window(&mut self, commits: bool) -> Result<Window<'static>, Failure> {
         if let Some(moving) = self.moving.take()
             && commits

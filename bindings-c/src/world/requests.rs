@@ -75,7 +75,7 @@ const CAUSES: [CauseKind; 14] = [
     CauseKind::JoinerLost,
     CauseKind::MemberLost,
     CauseKind::DataLost,
-    CauseKind::GivenUp,
+    CauseKind::Rejected,
     CauseKind::Deadline,
     CauseKind::Superseded,
     CauseKind::Cancelled,

@@ -139,7 +139,7 @@ of_a_resize(void)
     CHECK_CODE(QUO_window_comm(w, 9, &comm), QUO_ERR_INVLD_ARG);
     CHECK_CODE(QUO_window_comm(w, QUO_WINDOW_NEW, NULL), QUO_ERR_INVLD_ARG);
     CHECK_CODE(QUO_world_array_add(w, "two", &spec), QUO_ERR_STATE);
-    CHECK_OK(QUO_window_comm(w, QUO_WINDOW_EVERYBODY, &everybody));
+    CHECK_OK(QUO_window_comm(w, QUO_WINDOW_ALL_RANKS, &everybody));
     MPI_Comm_rank(everybody, &rank);
     if (0 == rank) {
         CHECK_OK(QUO_window_broadcast(w, &told, sizeof(told)));

@@ -37,7 +37,7 @@ take(void *data, const QUO_seats_t *seats, int old_rank, const void *bytes, size
 }
 
 static void
-settle(void *data, int committed)
+end_transfer(void *data, int committed)
 {
     struct pile *mine = data;
     if (committed) {
@@ -151,7 +151,7 @@ check_window(int status, int stay, int leave, int join)
     MPI_Comm comm = MPI_COMM_NULL;
     int number = 0;
 
-    CHECK_OK(QUO_window_comm(w, QUO_WINDOW_EVERYBODY, &comm));
+    CHECK_OK(QUO_window_comm(w, QUO_WINDOW_ALL_RANKS, &comm));
     MPI_Comm_size(comm, &number);
     CHECK_INT(number, stay + leave + join);
     CHECK_OK(QUO_window_comm(w, QUO_WINDOW_OLD, &comm));
@@ -188,7 +188,7 @@ change(int count, char **words, int *turn)
     REQUIRE_OK(QUO_window_counts(w, &stay, &leave, &join));
     check_window(status, stay, leave, join);
     if (*turn < count) turn_of(words[*turn], &is_given_up);
-    REQUIRE_OK(QUO_window_comm(w, QUO_WINDOW_EVERYBODY, &everybody));
+    REQUIRE_OK(QUO_window_comm(w, QUO_WINDOW_ALL_RANKS, &everybody));
     MPI_Comm_rank(everybody, &rank);
     MPI_Comm_size(everybody, &size);
     if (is_given_up && rank + 1 == size) {
@@ -242,7 +242,7 @@ main(int argc, char **argv)
     REQUIRE_OK(QUO_world_create(&w, &options));
     callbacks.give = give;
     callbacks.take = take;
-    callbacks.settle = settle;
+    callbacks.end_transfer = end_transfer;
     callbacks.data = &pile;
     REQUIRE_OK(QUO_world_carry(w, "pile", &callbacks));
     REQUIRE_OK(QUO_world_status(w, &status));

@@ -21,7 +21,7 @@ use crate::top::Top;
         A request is refused at once, or accepted and done at one of the job's next safe points;\n\
         with --wait the command tells how it ended. A grace time is reported when it is over.\n\
         QUO_ELASTIC_DIR names the folder of control sockets, for jobs and commands.\n\n\
-        Exit status: 0 done or accepted, 1 no answer, 2 usage, 3 refused, 4 given up.",
+        Exit status: 0 done or accepted, 1 no answer, 2 usage, 3 refused, 4 aborted.",
     max_term_width = 100
 )]
 pub struct Arguments {

@@ -24,7 +24,7 @@ use arguments::{Arguments, Command};
 use output::{complain, say, say_json};
 
 const REFUSED: u8 = 3;
-const GIVEN_UP: u8 = 4;
+const ABORTED: u8 = 4;
 
 /// Texts of the manual pages that the command line does not have.
 const PAGES: Words<'_> = Words {
@@ -162,8 +162,8 @@ fn end(event: &Event, json: bool) -> Result<u8> {
         return Ok(0);
     }
     let cause = event.cause.as_ref().map_or(String::new(), |cause| format!(": {cause}"));
-    complain(&format!("{request} was given up{cause}; there are {} ranks", event.size));
-    Ok(GIVEN_UP)
+    complain(&format!("{request} was aborted{cause}; there are {} ranks", event.size));
+    Ok(ABORTED)
 }
 
 fn status_text(status: &WorldStatus) -> String {

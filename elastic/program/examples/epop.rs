@@ -1,6 +1,6 @@
 //! Cannon's product of matrices and Gauss's elimination as programs of elements:
 //! `mpirun -n 4 epop cannon 3:4 6:1` has four ranks from step 3 on, and one from step 6 on. `gauss`
-//! replaces `cannon`; `3:4!` gives that resize up; `serial` as the first word runs the same program
+//! replaces `cannon`; `3:4!` aborts that resize; `serial` as the first word runs the same program
 //! in one process, without MPI; `trace` prints each action to standard error.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 

@@ -62,7 +62,7 @@ impl<D> Blocks<'_, D> {
         }
     }
 
-    /// Runs the redistribution of an element. An error gives the resize up.
+    /// Runs the redistribution of an element. An error aborts the resize.
     fn redistribute(&mut self, at: usize, window: &mut Window<'_>) -> Result<(), String> {
         match (self.program.elements.get(at), &mut self.data) {
             (Some((name, Element::Elastic(_, _, redistribute))), Some(data)) => {
@@ -146,7 +146,7 @@ impl<D> Host for WorldHost<'_, D> {
             _ => self.blocks.redistribute(position, &mut window),
         };
         match window.commit(mine) {
-            // The resize was given up: the ranks are the same.
+            // The resize was aborted: the ranks are the same.
             Ok(()) | Err(Error::Aborted { .. }) => {}
             Err(error) => return Err(error.into()),
         }

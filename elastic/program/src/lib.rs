@@ -130,7 +130,7 @@ impl<D> Program<D> {
     /// Adds a phase that runs once, and again as long as `again` returns true, which must be the
     /// same on all ranks. The ranks may change before each round: all ranks that stay, leave or
     /// join then run `redistribute`, between begin and commit. Registered arrays move with the
-    /// commit. An error of `redistribute` gives the resize up; the program continues with the same
+    /// commit. An error of `redistribute` aborts the resize; the program continues with the same
     /// ranks.
     #[must_use]
     pub fn elastic(

@@ -152,7 +152,7 @@ impl Reshape {
 
     /// Sets the configurations that the program can work with, for example because of the
     /// divisibility of its data. All ranks set the same. Other configurations are not chosen, and
-    /// resizes to them are given up. Local.
+    /// resizes to them are aborted. Local.
     #[doc(alias = "check_valid_processor_size")]
     pub fn accept(&mut self, valid: impl Fn(Configuration) -> bool + 'static) {
         self.valid = Box::new(valid);

@@ -29,7 +29,7 @@ pub(super) enum StartMessage {
 /// What outlasts a start: the helper that spawns, and the abandoned starts.
 #[derive(Debug, Default)]
 pub(super) struct Starts {
-    given_up: Vec<GivenUp>,
+    abandoned: Vec<AbandonedStart>,
     last: u64,
     /// The helper that spawns processes, if this process does not.
     spawn_helper: Option<Arc<SpawnHelper>>,
@@ -43,7 +43,7 @@ const MOST_HANGING: usize = 6;
 
 /// An abandoned start.
 #[derive(Debug)]
-struct GivenUp {
+struct AbandonedStart {
     number: u64,
     thread: JoinHandle<()>,
     /// True if other processes can be spawned nevertheless.
@@ -112,18 +112,18 @@ impl Starts {
 
     /// Returns true if an abandoned start has not returned, and occupies MPI of this process.
     pub(super) fn occupy_mpi(&self) -> bool {
-        self.given_up.iter().any(|start| !start.is_elsewhere && !start.thread.is_finished())
+        self.abandoned.iter().any(|start| !start.is_elsewhere && !start.thread.is_finished())
     }
 
     /// Returns true if an abandoned start, or the number of hung ones, prevents new starts.
     pub(super) fn block_others(&self) -> bool {
-        let mut hanging = self.given_up.iter().filter(|start| !start.thread.is_finished());
+        let mut hanging = self.abandoned.iter().filter(|start| !start.thread.is_finished());
         hanging.clone().count() >= MOST_HANGING || hanging.any(|start| !start.is_beside)
     }
 
     /// Has the remaining hung processes killed after this process has ended.
     pub(super) fn leave(&mut self) {
-        let left = self.given_up.iter_mut().filter(|start| !start.thread.is_finished());
+        let left = self.abandoned.iter_mut().filter(|start| !start.thread.is_finished());
         let left: Vec<ProcessIdentity> =
             left.flat_map(|start| std::mem::take(&mut start.left)).collect();
         if !left.is_empty() {
@@ -181,11 +181,11 @@ impl Starts {
     /// Dismisses the units of an abandoned start that has ended after all.
     pub(super) fn dismiss(&mut self, number: u64, ended: Outcome) {
         ended.into_iter().flatten().for_each(Unit::send_away);
-        self.given_up.retain(|start| start.number != number);
+        self.abandoned.retain(|start| start.number != number);
     }
 
     /// Abandons an overdue start, and kills its hung processes if that harms nothing else.
-    pub(super) fn give_up(&mut self, overdue: Start, spawn_command: &SpawnCommand) -> Late {
+    pub(super) fn abandon(&mut self, overdue: Start, spawn_command: &SpawnCommand) -> Late {
         let meets =
             || self.spawn_helper.as_ref().is_some_and(|spawn_helper| spawn_helper.is_meeting());
         let is_elsewhere = overdue.is_elsewhere.load(Ordering::Acquire) && !meets();
@@ -207,11 +207,12 @@ impl Starts {
         }
         if overdue.is_second {
             // The second attempt was no help: the first one's processes are killed now.
-            let first = self.given_up.iter_mut().filter(|start| start.number + 1 == overdue.number);
+            let first =
+                self.abandoned.iter_mut().filter(|start| start.number + 1 == overdue.number);
             first.for_each(|start| spawn_command.hung_spawn.end(&mut start.left));
         }
         if let Some(spawn_helper) = self.spawn_helper.as_ref().filter(|_| is_elsewhere) {
-            spawn_helper.give_up();
+            spawn_helper.abandon();
         }
         let is_beside = all || spawn_command.crowded && is_free;
         let Start { number, resize, thread, is_second, limit, .. } = overdue;
@@ -222,7 +223,7 @@ impl Starts {
         );
         let cause = Cause::new(CauseKind::SpawnFailed, detail);
         let may_be_tried_again = !is_second && (all || may_stay && !left.is_empty());
-        self.given_up.push(GivenUp { number, thread, is_beside, left, is_elsewhere });
+        self.abandoned.push(AbandonedStart { number, thread, is_beside, left, is_elsewhere });
         Late { resize, cause, may_be_tried_again }
     }
 }
@@ -237,14 +238,15 @@ mod tests {
     fn many_hanging_processes_block_further_starts() {
         let (end, ended) = channel::<()>();
         let mut starts = Starts::default();
-        let mut give_up = |number, is_beside| {
+        let mut abandon = |number, is_beside| {
             let (end, ended) = channel::<()>();
             let thread = std::thread::spawn(move || assert!(ended.recv().is_err()));
-            let start = GivenUp { number, thread, is_beside, left: Vec::new(), is_elsewhere: true };
-            starts.given_up.push(start);
+            let start =
+                AbandonedStart { number, thread, is_beside, left: Vec::new(), is_elsewhere: true };
+            starts.abandoned.push(start);
             (starts.block_others(), end)
         };
-        let told: Vec<_> = (0..MOST_HANGING as u64).map(|number| give_up(number, true)).collect();
+        let told: Vec<_> = (0..MOST_HANGING as u64).map(|number| abandon(number, true)).collect();
         let (last, before) = told.split_last().unwrap();
         assert!(before.iter().all(|told| !told.0) && last.0);
         drop(told);
@@ -254,9 +256,14 @@ mod tests {
             std::thread::yield_now();
         }
         let thread = std::thread::spawn(move || assert!(ended.recv().is_err()));
-        let start =
-            GivenUp { number: 9, thread, is_beside: false, left: Vec::new(), is_elsewhere: true };
-        starts.given_up.push(start);
+        let start = AbandonedStart {
+            number: 9,
+            thread,
+            is_beside: false,
+            left: Vec::new(),
+            is_elsewhere: true,
+        };
+        starts.abandoned.push(start);
         assert!(starts.block_others());
         drop(end);
     }

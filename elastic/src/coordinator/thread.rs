@@ -106,7 +106,7 @@ impl CoordinatorThread {
                 crate::node::guard::say(rank);
                 self.agents.lost(rank);
             }
-            if let Some(late) = self.give_up_late_start() {
+            if let Some(late) = self.abandon_late_start() {
                 self.retry_start(late);
                 continue;
             }
@@ -319,9 +319,9 @@ impl CoordinatorThread {
     }
 
     /// Abandons the start under way if it is overdue.
-    fn give_up_late_start(&mut self) -> Option<Late> {
+    fn abandon_late_start(&mut self) -> Option<Late> {
         let start = self.phase.take_start(Start::is_overdue)?;
-        Some(self.starts.give_up(start, &self.spawn_command))
+        Some(self.starts.abandon(start, &self.spawn_command))
     }
 
     /// Retries an abandoned start once if that is allowed and time remains; else fails its resize.
@@ -393,7 +393,7 @@ impl CoordinatorThread {
             {
                 units.into_iter().for_each(Unit::send_away);
             }
-            self.give_up_late_start();
+            self.abandon_late_start();
         }
         self.starts.leave();
         self.shared.is_stuck.store(self.starts.occupy_mpi(), Ordering::Release);

@@ -23,14 +23,14 @@ pub struct Seats {
 /// resize.
 pub trait Carry {
     /// Called on old ranks: returns the bytes for each new rank that gets any, including this one.
-    /// The process's old data remain until [`settle`](Self::settle).
+    /// The process's old data remain until [`end_transfer`](Self::end_transfer).
     ///
     /// # Errors
     /// The reason with which the move fails on all ranks.
     fn give(&mut self, seats: &Seats) -> Result<Vec<(usize, Vec<u8>)>, String>;
 
     /// Called on new ranks with the received pieces and the old ranks that sent them, in ascending
-    /// order. The pieces take effect only with [`settle`](Self::settle).
+    /// order. The pieces take effect only with [`end_transfer`](Self::end_transfer).
     ///
     /// # Errors
     /// As [`give`](Self::give).
@@ -38,7 +38,7 @@ pub trait Carry {
 
     /// Called when the resize is over: if it was committed, the taken pieces take effect; otherwise
     /// they are discarded.
-    fn settle(&mut self, committed: bool);
+    fn end_transfer(&mut self, committed: bool);
 }
 
 /// Pieces that one callback sends and receives.

@@ -1,13 +1,12 @@
 //! Arrays along the nonzeros of a sparse matrix in compressed rows (CSR) or columns (CSC).
 
-use quo::group::{Group as _, GroupError};
+use quo::group::{Group as _, GroupError, WaitLimits};
 use quo_mpi::MpiGroup;
 
 use super::matrix_index::MatrixIndex;
-use super::message::{Described, Participants, TAG_OF_INDICES};
+use super::message::{Described, TAG_OF_INDICES};
 use super::{Array, DataError, Element, Pattern, Registry};
 use crate::layout::Compressed;
-use crate::node::liveness::wait_limits;
 
 impl Registry {
     /// Adds an array of zeros with an element for each nonzero of a sparse matrix: its values, or
@@ -68,16 +67,15 @@ impl Registry {
     }
 
     /// Completes descriptions with the indices of matrices, each of which rank 0 sends to joiners
-    /// once. Collective over the group.
+    /// once; the first `old` ranks of the group are no joiners. Collective over the group.
     pub(super) fn complete(
         &self,
         described: &mut [Described],
         group: &MpiGroup,
-        change: &Participants,
+        old: usize,
+        limits: &WaitLimits<'_>,
     ) -> Result<(), GroupError> {
         let me = group.rank();
-        let look = || change.liveness.check();
-        let limits = wait_limits(change.patience, &look);
         let mut known: Vec<MatrixIndex> = Vec::new();
         for (position, described) in described.iter_mut().enumerate() {
             let Some(lines) = described.lines.clone() else { continue };
@@ -87,21 +85,21 @@ impl Registry {
                     let tag = TAG_OF_INDICES + (known.len() % 1024) as u16;
                     let mine = self.entries.get(position);
                     let mine = mine.and_then(|entry| entry.described.lines.clone());
-                    let found = match mine.filter(|_| me < change.old) {
+                    let found = match mine.filter(|_| me < old) {
                         Some(mine) => mine,
                         None => {
                             let place = vec![0; lines.bytes()];
                             MatrixIndex::received(
-                                &group.begin_receive(0, place, tag)?.finish(&limits)?,
+                                &group.begin_receive(0, place, tag)?.finish(limits)?,
                             )?
                         }
                     };
                     if me == 0 {
                         let bytes = found.to_bytes();
-                        let sent = (change.old..group.size())
+                        let sent = (old..group.size())
                             .map(|joiner| group.begin_send(joiner, bytes.clone(), tag));
                         for transfer in sent.collect::<Result<Vec<_>, _>>()? {
-                            transfer.finish(&limits)?;
+                            transfer.finish(limits)?;
                         }
                     }
                     known.push(found.clone());

@@ -3,7 +3,7 @@
 //!
 //! Ranks register arrays by name; a commit moves them to the new ranks, along the schedules of
 //! [`layout`](crate::layout), and joiners then have them. Until all ranks have agreed the old data
-//! remain in place: a resize that is given up costs nothing but time.
+//! remain in place: a resize that is aborted costs nothing but time.
 //!
 //! ```no_run
 //! # fn example(world: &mut elastic::World) -> Result<(), elastic::Error> {

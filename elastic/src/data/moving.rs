@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use quo::group::{Group, GroupError};
+use quo::group::{Group, GroupError, WaitLimits};
 use quo_mpi::MpiGroup;
 
 use super::array_transfer::{ArrayTransfer, Neighbours};
@@ -15,7 +15,6 @@ use super::message::{
 use super::registry::{Entry, Registry, State, Transport};
 use super::{DataError, Seats};
 use crate::layout::{Ranks, Schedule};
-use crate::node::liveness::wait_limits;
 
 /// Polls without progress before the process yields its core.
 const EAGER: u32 = 200;
@@ -25,7 +24,7 @@ const NAP: Duration = Duration::from_micros(50);
 const NAPS_PER_LOOK: u32 = 64;
 
 /// A move under way. The old arrays can be read meanwhile; dropping the move waits for its end and
-/// gives the resize up.
+/// aborts the resize.
 #[derive(Debug)]
 pub struct Move<'a> {
     registry: &'a mut Registry,
@@ -70,7 +69,9 @@ impl<'a> Move<'a> {
         let holds = registry.holds(change.node, seats.old_rank.is_some());
         let all = change.exchange(&group, &holds)?;
         let (mut described, next) = agreed(&all)?;
-        registry.complete(&mut described, &group, &change)?;
+        let complete =
+            |limits: &WaitLimits<'_>| registry.complete(&mut described, &group, change.old, limits);
+        change.liveness.within(change.patience, complete)?;
         let prepared = registry.prepare(&described, &change, &seats);
         let (prepared, reason) = match prepared {
             Ok(prepared) => (Some(prepared), None),
@@ -256,8 +257,8 @@ impl<'a> Move<'a> {
         for carried in std::mem::take(&mut self.carried) {
             report.sent += carried.bytes_sent as u64;
             let callback = carried.callback;
-            let look = || self.change.liveness.check();
-            let pieces = carried.pieces(&wait_limits(self.change.patience, &look))?;
+            let pieces = |limits: &WaitLimits<'_>| carried.pieces(limits);
+            let pieces = self.change.liveness.within(self.change.patience, pieces)?;
             if self.seats.new_rank.is_none() {
                 continue;
             }

@@ -34,7 +34,7 @@ pub fn redistribute<T: Element>(
         }
     }
     let moved = Move::begin(&mut registry, group, change)?.finish()?;
-    registry.settle(true, next);
+    registry.end_transfer(true, next);
     if next.is_none() {
         return Ok((Vec::new(), moved));
     }

@@ -346,7 +346,7 @@ impl Registry {
 
     /// Ends the window: the moved data take effect, or are dropped. `seat` is this process's new
     /// rank and size.
-    pub(crate) fn settle(&mut self, committed: bool, seat: Option<(usize, usize)>) {
+    pub(crate) fn end_transfer(&mut self, committed: bool, seat: Option<(usize, usize)>) {
         self.seat = seat;
         let state = std::mem::take(&mut self.state);
         let was_begun = !matches!(state, State::Before);
@@ -361,7 +361,7 @@ impl Registry {
             self.entries.iter_mut().for_each(|entry| entry.described.next = None);
         }
         if was_begun {
-            self.callbacks.iter_mut().for_each(|(_, callback)| callback.settle(committed));
+            self.callbacks.iter_mut().for_each(|(_, callback)| callback.end_transfer(committed));
         }
     }
 }

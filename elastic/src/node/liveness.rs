@@ -64,16 +64,16 @@ impl LivenessCheck {
 
     /// Fails if a process has ended without [`World::end`](crate::World::end), even one that was
     /// asleep.
-    pub(crate) fn look_for_all(&self) -> Result<(), GroupError> {
+    pub(crate) fn check_all(&self) -> Result<(), GroupError> {
         self.find("end", NodeMailbox::dead)
     }
 
     /// Fails if a process has ended the world that the caller waits for. Names the processes that
     /// have ended without [`World::end`](crate::World::end), if there are any: others may have left
     /// because of them.
-    pub(crate) fn look_for_departed(&self) -> Result<(), GroupError> {
+    pub(crate) fn check_departed(&self) -> Result<(), GroupError> {
         let Err(departed) = self.find("end", NodeMailbox::departed) else { return Ok(()) };
-        Self { only: None, ..self.clone() }.look_for_all()?;
+        Self { only: None, ..self.clone() }.check_all()?;
         Err(departed)
     }
 
@@ -124,12 +124,12 @@ impl Absence {
     }
 }
 
-/// Limits of a wait of at most `limit`, which also ends when `look` fails.
+/// Limits of a wait of at most `limit`, which also ends when `check` fails.
 pub(crate) fn wait_limits(
     limit: Duration,
-    look: &dyn Fn() -> Result<(), GroupError>,
+    check: &dyn Fn() -> Result<(), GroupError>,
 ) -> WaitLimits<'_> {
-    WaitLimits { check_peers: look, ..WaitLimits::for_at_most(limit) }
+    WaitLimits { check_peers: check, ..WaitLimits::for_at_most(limit) }
 }
 
 #[cfg(test)]

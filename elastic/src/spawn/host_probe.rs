@@ -29,7 +29,7 @@ impl Default for HostProbe {
 impl HostProbe {
     /// # Errors
     /// Why not, with the name of the host.
-    pub(crate) fn look(&self, host: &str) -> Result<(), String> {
+    pub(crate) fn check_host(&self, host: &str) -> Result<(), String> {
         if self.limit.is_zero() {
             return Ok(());
         }
@@ -124,24 +124,24 @@ mod tests {
 
     #[test]
     fn this_host_is_reachable_and_an_unnamed_one_is_not() {
-        assert_eq!(by(&[]).look("localhost"), Ok(()));
-        let reason = by(&[]).look("no-such-host.invalid").unwrap_err();
+        assert_eq!(by(&[]).check_host("localhost"), Ok(()));
+        let reason = by(&[]).check_host("no-such-host.invalid").unwrap_err();
         assert!(reason.contains("no-such-host.invalid has no address"), "{reason}");
         let nobody_looks = HostProbe { limit: Duration::ZERO, ..HostProbe::default() };
-        assert_eq!(nobody_looks.look("no-such-host.invalid"), Ok(()));
+        assert_eq!(nobody_looks.check_host("no-such-host.invalid"), Ok(()));
     }
 
     #[test]
     fn a_remote_shell_is_asked_and_has_the_last_word() {
         let shell = |script| by(&["sh", "-c", script]);
         assert_eq!(
-            shell("test $0 $1 = localhost true || test $0 = localhost").look("localhost"),
+            shell("test $0 $1 = localhost true || test $0 = localhost").check_host("localhost"),
             Ok(())
         );
-        let reason = shell("exit 255").look("localhost").unwrap_err();
+        let reason = shell("exit 255").check_host("localhost").unwrap_err();
         assert!(reason.contains("sh does not reach localhost"), "{reason}");
         let silent = HostProbe { limit: Duration::from_millis(200), ..shell("exec sleep 60") };
-        let reason = silent.look("localhost").unwrap_err();
+        let reason = silent.check_host("localhost").unwrap_err();
         assert!(reason.contains("within 200 ms"), "{reason}");
     }
 }

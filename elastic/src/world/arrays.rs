@@ -52,9 +52,9 @@ impl World {
     }
 
     /// Sets rank and size of the arrays to the present ones.
-    pub(super) fn settle_data(&mut self, committed: bool) {
+    pub(super) fn end_transfer(&mut self, committed: bool) {
         let seat = self.seat();
-        self.data.settle(committed, seat);
+        self.data.end_transfer(committed, seat);
     }
 }
 
@@ -97,7 +97,7 @@ impl Window<'_> {
     /// arrays take effect with the commit. Collective over all ranks of the window.
     ///
     /// # Errors
-    /// [`Error::Data`], the same on all ranks: the resize can only be given up then.
+    /// [`Error::Data`], the same on all ranks: the resize can only be aborted then.
     pub fn move_data(&mut self) -> Result<Moved, Error> {
         Ok(self.begin_move()?.finish()?)
     }

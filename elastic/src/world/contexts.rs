@@ -18,7 +18,7 @@ const CALL: &str = "commit";
 /// Vote of each process before a resize ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Vote {
-    /// Why the resize has to be given up.
+    /// Why the resize has to be aborted.
     pub reason: Option<String>,
     /// The identities of its contexts over the world; `None` from a joiner, which adopts the
     /// contexts of the others.
@@ -37,12 +37,12 @@ struct Taken {
 
 /// Gathers the values of all ranks, in the order of the ranks. Collective.
 pub(super) fn exchange<T: Serialize + for<'a> Deserialize<'a>>(
-    everybody: &Communicator,
+    all_ranks: &Communicator,
     mine: &T,
     limits: &WaitLimits<'_>,
 ) -> Result<Vec<T>, Error> {
     let failed = Error::group(CALL);
-    let group = everybody.as_group().map_err(&failed)?;
+    let group = all_ranks.as_group().map_err(&failed)?;
     data::exchange(CALL, &*group, mine, limits).map_err(failed)
 }
 

@@ -9,8 +9,8 @@ use quo_mpi::communicator::{Communicator, Intercommunicator, thread_level, unive
 use super::lifecycle::Lifecycle;
 use super::site::{Head, Site};
 use super::{PATIENCE, World, WorldOptions};
-use crate::coordinator::Coordinator;
 use crate::coordinator::set_service::SetService;
+use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::link::endpoint::{Endpoint, addresses};
 use crate::manager::SigtermGuard;
@@ -31,8 +31,8 @@ pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
     let group = Error::group(CALL);
     let term = options.takes_term.then(SigtermGuard::hold);
     let peers = LaunchedPeers::of_world().map_err(&group)?;
-    let look = || peers.look(CALL);
-    let limits = wait_limits(PATIENCE, &look);
+    let check = || peers.look(CALL);
+    let limits = wait_limits(PATIENCE, &check);
     let world = match Intercommunicator::parent().map_err(&group)? {
         Some(parent) => {
             Communicator::world_within(&limits).map_err(&group).and_then(|own| attach(own, parent))

@@ -36,8 +36,8 @@ pub(super) fn all(world: &mut World, resize: &ResizePlan) -> Result<Joined, Erro
         (None, Err(_)) => Join::Bridge,
     };
     let watch = world.liveness();
-    let look = || watch.check();
-    let limits = wait_limits(world.patience, &look);
+    let check = || watch.check();
+    let limits = wait_limits(world.patience, &check);
     // The present processes enter without the lost ones.
     let mut wide: Option<Communicator> = None;
     if world.lifecycle.invited().is_none() && !resize.lost.is_empty() {
@@ -70,8 +70,8 @@ pub(super) fn all(world: &mut World, resize: &ResizePlan) -> Result<Joined, Erro
     let joiners = joiners.unwrap_or_default();
     // No node's shared state has the joiners yet, so their processes are checked directly.
     let watch = watch.and(joiners.clone());
-    let look = || watch.check();
-    let limits = wait_limits(world.patience, &look);
+    let check = || watch.check();
+    let limits = wait_limits(world.patience, &check);
     let invited = world.lifecycle.take_invited();
     let own = invited.as_ref().map(|(_, invited)| invited.unit);
     let mut visitor = invited.map(|(parent, invited)| (parent, invited.port));
@@ -205,8 +205,9 @@ fn receive(
 ) -> Result<Communicator, GroupError> {
     let deadline = limits.deadline;
     // Rank 0 can check the processes of the unit.
-    let look = || (limits.check_peers)().and_then(|()| unit.as_ref().map_or(Ok(()), Unit::look));
-    let limits = &WaitLimits { check_peers: &look, ..*limits };
+    let check =
+        || (limits.check_peers)().and_then(|()| unit.as_ref().map_or(Ok(()), Unit::check_liveness));
+    let limits = &WaitLimits { check_peers: &check, ..*limits };
     let merged = if join == Join::Port {
         let name = port.as_ref().map_or_else(String::new, Port::name);
         merge(inside.accept_within(&name, limits)?, false, limits)?

@@ -79,7 +79,7 @@ impl Window<'_> {
         Ok(all.into_iter().enumerate().find_map(|(rank, met)| Some((rank, met.reason?))))
     }
 
-    pub(super) fn give_up_meeting(&mut self) -> Result<(), Error> {
+    pub(super) fn abort_meeting(&mut self) -> Result<(), Error> {
         let after = self.after.take();
         self.world.guard_own();
         match after {

@@ -382,13 +382,13 @@ impl World {
             // all processes, where the coordinator reports it.
             let ranks = watch.clone().only(self.ranks.clone());
             let gone = Absence::default();
-            let look = || {
-                ranks.look_for_all()?;
+            let check = || {
+                ranks.check_all()?;
                 // If a rank died during the last resize, ranks that disagree on its outcome would
                 // wait for each other forever.
-                gone.judge(Instant::now(), ranks.look_for_departed())
+                gone.judge(Instant::now(), ranks.check_departed())
             };
-            let limits = wait_limits(self.patience, &look);
+            let limits = wait_limits(self.patience, &check);
             current.barrier(&limits).map_err(&failed)?;
             drop(self.set_service.take());
             if let Some(coordinator) = self.coordinator.take() {
@@ -409,16 +409,16 @@ impl World {
         drop(self.agent.take());
         let absent = Absence::default();
         if !losses.launched.is_empty() {
-            let look = || absent.judge(Instant::now(), watch.check());
+            let check = || absent.judge(Instant::now(), watch.check());
             // No process ends before all have heard. Further losses found here are not reported.
-            let limits = wait_limits(LAST_BARRIER, &look);
+            let limits = wait_limits(LAST_BARRIER, &check);
             let _ = last_barrier(&self.base, &losses.counted, &limits);
             let ranks = losses.launched;
             return Err(failed(GroupError::Dead { call: "MPI_Finalize", ranks }));
         }
-        let seen = || watch.look_for_all().and_then(|()| watch.look_for_departed());
-        let look = || absent.judge(Instant::now(), seen());
-        self.base.barrier(&wait_limits(self.patience, &look)).map_err(&failed)?;
+        let seen = || watch.check_all().and_then(|()| watch.check_departed());
+        let check = || absent.judge(Instant::now(), seen());
+        self.base.barrier(&wait_limits(self.patience, &check)).map_err(&failed)?;
         self.base.free().map_err(&failed)?;
         // Open MPI finalises despite the unfinished spawn.
         if is_free || quo_mpi::running().family() == quo_mpi::Family::OpenMpi {

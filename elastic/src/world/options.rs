@@ -160,7 +160,7 @@ impl WorldOptions {
     }
 
     /// Sets the time from the start of processes to their ready point, after which the growth is
-    /// given up. One minute by default.
+    /// aborted. One minute by default.
     #[must_use]
     pub fn start_limit(self, limit: Duration) -> Self {
         Self { limit: Some(limit), ..self }

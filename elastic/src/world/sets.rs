@@ -53,7 +53,7 @@ pub enum Accepted {
     /// This process has left.
     #[doc(alias = "terminate")]
     Left,
-    /// The resize was given up; the world is the old one.
+    /// The resize was aborted; the world is the old one.
     #[doc(alias = "MPI_ERR_PORT")]
     Aborted,
 }
@@ -68,7 +68,7 @@ pub enum Acceptance {
         /// The set that rank 0 made for the new world.
         set: SetName,
     },
-    /// The resize was given up; the world is the old one.
+    /// The resize was aborted; the world is the old one.
     Aborted,
 }
 

@@ -137,8 +137,8 @@ fn answer(mut link: Link, mailbox: &NodeMailbox) {
         let losses = Losses { counted: vec![0], launched: vec![0] };
         let _ = serve(mailbox, &Call::Post(Order::End(losses)));
     }
-    let everybody = (0..mailbox.context().node_size()).collect();
-    let _ = serve(mailbox, &Call::Ring(everybody));
+    let members = (0..mailbox.context().node_size()).collect();
+    let _ = serve(mailbox, &Call::Ring(members));
     let _ = serve(mailbox, &Call::Lower);
 }
 

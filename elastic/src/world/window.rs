@@ -21,7 +21,7 @@ use crate::observe::measured;
 
 /// A resize between its beginning and its end.
 ///
-/// Dropping it without [`commit`](Self::commit) gives the resize up, which the other ranks learn at
+/// Dropping it without [`commit`](Self::commit) aborts the resize, which the other ranks learn at
 /// their commit.
 #[derive(Debug)]
 pub struct Window<'a> {
@@ -29,7 +29,7 @@ pub struct Window<'a> {
     pub(super) resize: ResizePlan,
     pub(super) part: Part,
     /// Old ranks, then joiners; `None` when no process joins: the window uses the old communicator.
-    everybody: Option<Communicator>,
+    all_ranks: Option<Communicator>,
     /// The new ranks; `None` in a leaver, and if no process leaves: then all ranks are new ranks.
     new: Option<Communicator>,
     /// All live processes once the spawned ones have joined; `None` if none was spawned.
@@ -39,8 +39,8 @@ pub struct Window<'a> {
     /// All live processes after the resize, with their mailboxes; `None` if the set of processes
     /// does not change.
     pub(super) after: Option<After>,
-    /// Why the resize has to be given up: the spawned processes did not join.
-    doomed: Option<String>,
+    /// Why the resize has to be aborted: the spawned processes did not join.
+    join_failure: Option<String>,
     closed: bool,
     /// Index of the node, once the spawned processes have met the others.
     pub(super) node: Option<usize>,
@@ -72,17 +72,17 @@ impl<'a> Window<'a> {
         })?;
         let region = Region::begin("resize", Origin::Quo);
         let part = resize.part_of(world.process);
-        let watch = world.liveness();
-        let look = || watch.check();
+        let liveness = world.liveness();
         // Every rank has arrived before communicators are made.
         if let Some(old) = world.lifecycle.current() {
-            old.barrier(&wait_limits(world.patience, &look)).map_err(Error::group(CALL))?;
+            let barrier = |limits: &WaitLimits<'_>| old.barrier(limits);
+            liveness.within(world.patience, barrier).map_err(Error::group(CALL))?;
         }
         if let Some(coordinator) = &world.coordinator {
             coordinator.entered(resize.number);
         }
         let failed = Error::group(CALL);
-        let (mut wide, mut doomed, mut joiners) = (None, None, Vec::new());
+        let (mut wide, mut join_failure, mut joiners) = (None, None, Vec::new());
         match join::all(world, &resize)? {
             Joined::Nobody => {}
             Joined::All(all, known) => (wide, joiners) = (Some(all), known),
@@ -90,43 +90,39 @@ impl<'a> Window<'a> {
                 // The window holds only the present processes, which give it up.
                 resize.new.retain(|&process| process < world.base.size());
                 resize.units.clear();
-                doomed = Some(reason);
+                join_failure = Some(reason);
             }
         }
         let grows = resize.joiners().next().is_some();
         let shrinks = resize.leavers().next().is_some();
-        let watch = watch.clone().and(joiners.clone());
-        let look = || watch.check();
-        let limits = wait_limits(world.patience, &look);
         let all = wide.as_ref().unwrap_or(&world.base);
         let places = |processes: Vec<usize>| match &wide {
             Some(_) => resize.without_lost(&processes),
             None => processes,
         };
-        let everybody = if grows {
-            let everybody = places(resize.all_ranks());
-            Some(all.subset_within(&everybody, resize.tag(0), &limits).map_err(&failed)?)
-        } else {
-            None
+        let make = |limits: &WaitLimits<'_>| {
+            let subset = |is_needed: bool, processes: Vec<usize>, tag: u16| {
+                let make = || all.subset_within(&places(processes), tag, limits);
+                is_needed.then(make).transpose()
+            };
+            let all_ranks = subset(grows, resize.all_ranks(), resize.tag(0))?;
+            let is_new = shrinks && part != Part::Leaves;
+            Ok((all_ranks, subset(is_new, resize.new.clone(), resize.tag(1))?))
         };
-        let new = if shrinks && part != Part::Leaves {
-            let new = places(resize.new.clone());
-            Some(all.subset_within(&new, resize.tag(1), &limits).map_err(&failed)?)
-        } else {
-            None
-        };
+        let liveness = liveness.and(joiners.clone());
+        let (all_ranks, new) = liveness.within(world.patience, make).map_err(&failed)?;
         let tag = world.tag;
         let closed = false;
         let mut window = Self {
             world,
             resize,
             part,
-            everybody,
+            all_ranks,
             new,
             wide,
             joiners,
             after: None,
-            doomed,
+            join_failure,
             closed,
             node: None,
             _region: region,
@@ -138,7 +134,7 @@ impl<'a> Window<'a> {
             // Moving data requires the node index of every process.
             let patience = window.world.patience;
             let met = window.liveness().within(patience, |limits| window.meet_anew(limits))?;
-            window.doomed = met.map(|(rank, reason)| format!("rank {rank}: {reason}"));
+            window.join_failure = met.map(|(rank, reason)| format!("rank {rank}: {reason}"));
         }
         Ok(window)
     }
@@ -166,7 +162,7 @@ impl<'a> Window<'a> {
     /// Communicator of all that stay, leave or join: the old ranks first, in their order.
     #[must_use]
     pub fn all_ranks(&self) -> &Communicator {
-        match (&self.everybody, self.world.lifecycle.current()) {
+        match (&self.all_ranks, self.world.lifecycle.current()) {
             (Some(all), _) | (None, Some(all)) => all,
             // Not reached: a process without an old communicator is a joiner.
             (None, None) => self.wide.as_ref().unwrap_or(&self.world.base),
@@ -207,8 +203,8 @@ impl<'a> Window<'a> {
 
     /// The new ranks, as ranks of [`all_ranks`](Self::all_ranks).
     pub(super) fn next_places(&self) -> Vec<usize> {
-        let everybody = self.resize.all_ranks();
-        let place = |member: &usize| everybody.iter().position(|other| other == member);
+        let all_ranks = self.resize.all_ranks();
+        let place = |member: &usize| all_ranks.iter().position(|other| other == member);
         self.resize.new.iter().filter_map(place).collect()
     }
 
@@ -225,27 +221,21 @@ impl<'a> Window<'a> {
     /// # Errors
     /// [`Error::Group`].
     pub fn intercommunicator(&self) -> Result<Option<Intercommunicator>, Error> {
-        const CALL: &str = "intercommunicator";
-        let failed = Error::group(CALL);
-        let watch = self.liveness();
-        let look = || watch.check();
-        let limits = &wait_limits(self.world.patience, &look);
-        let Some(everybody) = &self.everybody else { return Ok(None) };
-        let olds = self.resize.old.len();
-        let inter = if self.joins() {
-            let joiners: Vec<usize> = (olds..everybody.size()).collect();
-            let part =
-                everybody.subset_within(&joiners, self.resize.tag(2), limits).map_err(&failed)?;
-            let inter = part.create_intercomm_within(0, everybody, 0, self.resize.tag(3), limits);
-            let inter = inter.map_err(&failed)?;
-            part.free().map_err(&failed)?;
-            inter
-        } else {
-            let old = self.old().unwrap_or(everybody);
-            old.create_intercomm_within(0, everybody, olds, self.resize.tag(3), limits)
-                .map_err(&failed)?
+        let Some(all_ranks) = &self.all_ranks else { return Ok(None) };
+        let make = |limits: &WaitLimits<'_>| {
+            let (olds, tag) = (self.resize.old.len(), self.resize.tag(3));
+            if !self.joins() {
+                let old = self.old().unwrap_or(all_ranks);
+                return old.create_intercomm_within(0, all_ranks, olds, tag, limits);
+            }
+            let joiners: Vec<usize> = (olds..all_ranks.size()).collect();
+            let part = all_ranks.subset_within(&joiners, self.resize.tag(2), limits)?;
+            let inter = part.create_intercomm_within(0, all_ranks, 0, tag, limits)?;
+            part.free()?;
+            Ok(inter)
         };
-        Ok(Some(inter))
+        let made = self.liveness().within(self.world.patience, make);
+        made.map(Some).map_err(Error::group("intercommunicator"))
     }
 
     /// Broadcasts the value of rank 0, such as the number of the step. Collective over all ranks of
@@ -288,10 +278,10 @@ impl<'a> Window<'a> {
         self.liveness().within(self.world.patience, broadcast).map_err(Error::group("broadcast"))
     }
 
-    /// Ends the resize: it takes effect if every rank passes `Ok`, and is given up if any rank
+    /// Ends the resize: it takes effect if every rank passes `Ok`, and is aborted if any rank
     /// passes a reason against it. Collective over all ranks of the window.
     ///
-    /// Leavers are parked afterwards, and so are the joiners of a resize that was given up; spawned
+    /// Leavers are parked afterwards, and so are the joiners of a resize that was aborted; spawned
     /// processes among them have [ended](super::Status::Ended) instead.
     ///
     /// # Errors
@@ -321,8 +311,8 @@ impl<'a> Window<'a> {
         const CALL: &str = "commit";
         let failed = Error::group(CALL);
         let watch = self.liveness();
-        let look = || watch.check();
-        let limits = wait_limits(self.world.patience, &look);
+        let check = || watch.check();
+        let limits = wait_limits(self.world.patience, &check);
         let (unmoved, untold) = match self.unmoved() {
             Ok(unmoved) => (unmoved, None),
             Err(reason) => (false, Some(reason)),
@@ -334,37 +324,39 @@ impl<'a> Window<'a> {
         let reason = mine.err().or(untold).or(busy);
         let vote = Vote { reason, contexts: self.identities(), unmoved };
         let votes = exchange(self.all_ranks(), &vote, &limits)?;
-        let is_doomed = self.doomed.is_some();
-        let mut given_up =
-            self.doomed.take().map(|reason| (0, reason)).or_else(|| first_reason(&votes));
-        if given_up.is_none()
+        let has_join_failure = self.join_failure.is_some();
+        let mut aborted_by =
+            self.join_failure.take().map(|reason| (0, reason)).or_else(|| first_reason(&votes));
+        if aborted_by.is_none()
             && votes.iter().any(|vote| vote.unmoved)
             && let Err(error) = self.move_data()
         {
             match error.agreed() {
-                Some(agreed) => given_up = Some(agreed),
+                Some(agreed) => aborted_by = Some(agreed),
                 None => return Err(error),
             }
         }
-        if let (None, Some(coordinator)) = (&given_up, &self.world.coordinator) {
+        if let (None, Some(coordinator)) = (&aborted_by, &self.world.coordinator) {
             coordinator.moved(self.bytes());
         }
-        if given_up.is_none() && self.resize.changes_processes() && self.resize.units.is_empty() {
-            given_up = self.meet_anew(&limits)?;
+        if aborted_by.is_none() && self.resize.changes_processes() && self.resize.units.is_empty() {
+            aborted_by = self.meet_anew(&limits)?;
         }
-        if given_up.is_none() {
-            given_up = self.adapt_contexts(votes, leaving, &limits)?;
+        if aborted_by.is_none() {
+            aborted_by = self.adapt_contexts(votes, leaving, &limits)?;
         }
-        if given_up.is_some() {
-            self.give_up_meeting()?;
+        if aborted_by.is_some() {
+            self.abort_meeting()?;
         }
         // No rank may probe before the signal is lowered on all nodes.
         if let Some(coordinator) = &self.world.coordinator {
-            let outcome = match &given_up {
+            let outcome = match &aborted_by {
                 None => Ok(()),
-                Some((_, reason)) if is_doomed => Err(Cause::new(CauseKind::JoinerLost, reason)),
+                Some((_, reason)) if has_join_failure => {
+                    Err(Cause::new(CauseKind::JoinerLost, reason))
+                }
                 Some((rank, reason)) => {
-                    Err(Cause::new(CauseKind::GivenUp, format!("by rank {rank}: {reason}")))
+                    Err(Cause::new(CauseKind::Rejected, format!("by rank {rank}: {reason}")))
                 }
             };
             let moved = self.after.as_mut().and_then(|after| after.site.head.take());
@@ -378,7 +370,7 @@ impl<'a> Window<'a> {
         self.joiners.clear();
         let barrier = |limits: &WaitLimits<'_>| self.all_ranks().barrier(limits);
         self.liveness().within(self.world.patience, barrier).map_err(&failed)?;
-        match given_up {
+        match aborted_by {
             None => self.become_new(),
             Some((rank, reason)) => {
                 self.stay_old()?;
@@ -390,14 +382,14 @@ impl<'a> Window<'a> {
     fn become_new(&mut self) -> Result<(), Error> {
         let failed = Error::group("commit");
         let world = &mut *self.world;
-        let everybody = self.everybody.take();
+        let all_ranks = self.all_ranks.take();
         let next = if self.resize.leavers().next().is_some() {
-            if let Some(everybody) = everybody {
-                everybody.free().map_err(&failed)?;
+            if let Some(all_ranks) = all_ranks {
+                all_ranks.free().map_err(&failed)?;
             }
             self.new.take()
         } else {
-            everybody
+            all_ranks
         };
         let before = world.lifecycle.take();
         let had_started = matches!(before, Lifecycle::Started { .. });
@@ -431,7 +423,7 @@ impl<'a> Window<'a> {
         if let Lifecycle::Parked { mailbox } = &self.world.lifecycle {
             mailbox.sit(Seat::Asleep);
         }
-        self.world.settle_data(true);
+        self.world.end_transfer(true);
         Ok(())
     }
 
@@ -477,7 +469,7 @@ impl<'a> Window<'a> {
 
     fn stay_old(&mut self) -> Result<(), Error> {
         let failed = Error::group("commit");
-        let made = [self.new.take(), self.everybody.take(), self.wide.take()];
+        let made = [self.new.take(), self.all_ranks.take(), self.wide.take()];
         for communicator in made.into_iter().flatten() {
             communicator.free().map_err(&failed)?;
         }
@@ -490,7 +482,7 @@ impl<'a> Window<'a> {
                 None => Lifecycle::ended(None),
             };
         }
-        self.world.settle_data(false);
+        self.world.end_transfer(false);
         Ok(())
     }
 }

@@ -335,7 +335,7 @@ impl<T: Task> Ledger<T> {
     pub fn actions(&mut self, now: Duration) -> Vec<Action<T, Output<T>>> {
         match &self.phase {
             Phase::Working => self.work(now),
-            Phase::Stopping(_) => self.settle(),
+            Phase::Stopping(_) => self.report_quiet(),
             Phase::Left(_) => {}
         }
         std::mem::take(&mut self.actions)
@@ -359,7 +359,7 @@ impl<T: Task> Ledger<T> {
                 self.send(rank, Message::Stop(end.clone()));
             }
             self.phase = Phase::Stopping(Some(end));
-            self.settle();
+            self.report_quiet();
             return;
         }
         self.ask(now);
@@ -536,7 +536,7 @@ impl<T: Task> Ledger<T> {
     }
 
     /// Reports once that this rank is quiet; rank 0 lets all ranks leave when all are quiet.
-    fn settle(&mut self) {
+    fn report_quiet(&mut self) {
         self.is_quiet = self.is_quiet
             || (self.running.is_empty() && !self.is_asking && self.unacknowledged == 0 && {
                 if self.setting.rank > 0 {

@@ -35,7 +35,7 @@ impl RankSet for Elastic<'_> {
         Some(self.node)
     }
 
-    fn look(&self) -> Result<(), GroupError> {
+    fn check_liveness(&self) -> Result<(), GroupError> {
         self.watch.check()
     }
 }
@@ -72,18 +72,18 @@ pub fn run_in_world<T: Task>(
             let window = world.begin()?;
             window.broadcast(&mut probes)?;
             match window.commit(Ok(())) {
-                // The resize was given up: the ranks are the same.
+                // The resize was aborted: the ranks are the same.
                 Ok(()) | Err(Error::Aborted { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
             continue;
         }
         let watch = world.liveness();
-        let look = || watch.check();
+        let check = || watch.check();
         let ranks = world
             .communicator()
             .ok_or(Error::InvalidState { call: "tasks", reason: "only ranks compute tasks" })?;
-        let mail = Mail::over(ranks, &unlimited(&look))?;
+        let mail = Mail::over(ranks, &unlimited(&check))?;
         let (watch, node, interval) = (world.liveness(), world.node(), options.probe);
         let mut around = Elastic { world, watch, interval, node, probes: &mut probes };
         match session::run(mail, begin, options, &mut around)? {

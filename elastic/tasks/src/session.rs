@@ -47,7 +47,7 @@ pub(super) trait RankSet {
     fn node(&self) -> Option<usize>;
 
     /// Fails if a rank has ended.
-    fn look(&self) -> Result<(), GroupError>;
+    fn check_liveness(&self) -> Result<(), GroupError>;
 }
 
 /// Ranks that do not change.
@@ -66,7 +66,7 @@ impl RankSet for FixedRanks {
         None
     }
 
-    fn look(&self) -> Result<(), GroupError> {
+    fn check_liveness(&self) -> Result<(), GroupError> {
         Ok(())
     }
 }
@@ -165,9 +165,9 @@ fn agree(mail: &Mail, around: &impl RankSet, mine: &Word) -> Result<Vec<Word>, T
         call: "tasks",
         reason: format!("a word of a rank cannot be exchanged: {error}").into(),
     };
-    let look = || around.look();
+    let check = || around.check_liveness();
     let mine = postcard::to_stdvec(mine).map_err(unreadable)?;
-    let words = allgather_bytes(mail.group(), &mine, &unlimited(&look))?;
+    let words = allgather_bytes(mail.group(), &mine, &unlimited(&check))?;
     let words = words.iter().map(|word| postcard::from_bytes(word).map_err(unreadable));
     Ok(words.collect::<Result<_, _>>()?)
 }
@@ -190,8 +190,8 @@ impl<T: Task, A: RankSet> Session<'_, T, A> {
                 self.wait()?;
             }
         };
-        let look = || self.around.look();
-        self.mail.finish(&unlimited(&look))?;
+        let check = || self.around.check_liveness();
+        self.mail.finish(&unlimited(&check))?;
         match end {
             Some(Ok(())) => {
                 let (output, counts) = self.ledger.into_result();
@@ -209,9 +209,9 @@ impl<T: Task, A: RankSet> Session<'_, T, A> {
     fn receive(&mut self) -> Result<bool, TasksError> {
         let mut has_any = false;
         let around = &*self.around;
-        let look = || around.look();
+        let check = || around.check_liveness();
         for _ in 0..AT_ONCE {
-            let Some((from, bytes)) = self.mail.take(&unlimited(&look))? else { break };
+            let Some((from, bytes)) = self.mail.take(&unlimited(&check))? else { break };
             let message: MessageOf<T> = postcard::from_bytes(&bytes).map_err(|error| {
                 let (call, rank) = ("tasks", from);
                 let reason = format!("an unreadable message of rank {rank}: {error}").into();
@@ -298,7 +298,7 @@ impl<T: Task, A: RankSet> Session<'_, T, A> {
         }
         if self.looked.elapsed() >= LOOK {
             self.looked = Instant::now();
-            self.around.look()?;
+            self.around.check_liveness()?;
         }
         Ok(())
     }
@@ -318,8 +318,8 @@ fn hand_over<T: Task>(
     if let Some((rank, reason)) = reasons.into_iter().find(|(_, reason)| !reason.is_empty()) {
         return Err(TasksError::Task { rank, reason });
     }
-    let look = || around.look();
-    let all = mail.group().gather(&bytes.unwrap_or_default(), &unlimited(&look))?;
+    let check = || around.check_liveness();
+    let all = mail.group().gather(&bytes.unwrap_or_default(), &unlimited(&check))?;
     let Some(all) = all else { return Ok(Begin::Nothing) };
     let handovers = all.iter().enumerate().map(|(rank, bytes)| {
         let failed = |error| format!("its tasks cannot be read: {error}");

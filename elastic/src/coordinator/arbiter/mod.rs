@@ -77,8 +77,9 @@ impl Arbiter {
         let members: Vec<MemberId> =
             (0..job.places.len() as u64).map(|process| MemberId::new(0, process as u32)).collect();
         let running: Vec<usize> = (0..job.initial_ranks).collect();
-        let everybody = running.iter().map(|&process| members[process]).collect();
-        let registry = Registry::new(&job.name, everybody).map_err(|error| error.to_string())?;
+        let initial_members = running.iter().map(|&process| members[process]).collect();
+        let registry =
+            Registry::new(&job.name, initial_members).map_err(|error| error.to_string())?;
         let processes = ProcessTable::launched(job.places.len(), job.limits.clone());
         let changes = Changes::new(running.len() as u64, Duration::ZERO);
         let mut arbiter = Self {
@@ -99,13 +100,13 @@ impl Arbiter {
             loads: Loads::default(),
             redistribution_seconds: None,
         };
-        arbiter.settle().map_err(|error| error.to_string())?;
+        arbiter.recompute_nodes().map_err(|error| error.to_string())?;
         arbiter.publish();
         Ok(arbiter)
     }
 
     /// Recomputes the nodes and which ranks are on them.
-    fn settle(&mut self) -> Result<(), PlaceError> {
+    fn recompute_nodes(&mut self) -> Result<(), PlaceError> {
         let mut nodes = Nodes::new();
         for (node, host) in self.job.hosts.iter().enumerate() {
             let here = |(process, place): &(usize, &usize)| {
@@ -181,7 +182,7 @@ impl Arbiter {
         }
         if !new.is_empty() {
             // Hosts have different names: it cannot fail.
-            let _ = self.settle();
+            let _ = self.recompute_nodes();
             self.publish();
         }
         new
@@ -357,7 +358,7 @@ impl Arbiter {
         self.publish();
     }
 
-    /// Records the end of the resize under way: committed or given up.
+    /// Records the end of the resize under way: committed or aborted.
     pub(crate) fn ended(&mut self, outcome: Result<(), Cause>) {
         self.ended_at(outcome, None);
     }
@@ -460,7 +461,7 @@ impl Arbiter {
             self.loads.keep(&self.job.hosts);
         }
         // Hosts have distinct names, and slots for the present ranks: it cannot fail.
-        let _ = self.settle();
+        let _ = self.recompute_nodes();
     }
 
     /// Returns the time at which the resize under way becomes overdue.

@@ -80,7 +80,7 @@ fn status_has_limits_and_time_of_the_last_resize() {
     assert_eq!(took, (end.steps[&Step::Finalized] - end.steps[&Step::Begun]) as f64 / 1e6);
     ask(&mut arbiter, RequestKind::Grow(1), &[], &[]).unwrap();
     arbiter.announce_next().unwrap();
-    arbiter.ended(Err(Cause::new(CauseKind::GivenUp, "")));
+    arbiter.ended(Err(Cause::new(CauseKind::Rejected, "")));
     assert_eq!(arbiter.redistribution_seconds(), Some(took), "of one that was done");
 }
 

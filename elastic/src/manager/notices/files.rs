@@ -22,7 +22,7 @@ const CLAIMED: &str = "claimed";
 pub(super) enum Outcome {
     /// The resize is done.
     Done,
-    /// The resize was given up.
+    /// The resize was aborted.
     Failed,
     /// The notice was refused, or cannot be read.
     Refused,

@@ -35,7 +35,7 @@ const MOST_OPEN: usize = 128;
 /// | file | answer |
 /// |---|---|
 /// | `NAME.done` | the event that ended the request: the resize is done, leavers have left |
-/// | `NAME.failed` | the event that ended the request, which was given up; or the job had ended |
+/// | `NAME.failed` | the event that ended the request, which was aborted; or the job had ended |
 /// | `NAME.refused` | why the job refuses it, or why it cannot be read |
 ///
 /// The oldest file is taken first. A name can be used again once its acknowledgement exists.
@@ -134,8 +134,8 @@ struct Taker {
 impl Taker {
     fn run(&mut self) {
         loop {
-            let looked = self.look();
-            self.complain(looked);
+            let taken = self.take_notices();
+            self.complain(taken);
             let is_over = self.wait();
             // All events were sent before the end of the job was signalled.
             let told = self.acknowledge();
@@ -166,7 +166,7 @@ impl Taker {
     }
 
     /// Takes the present notices.
-    fn look(&mut self) -> std::io::Result<()> {
+    fn take_notices(&mut self) -> std::io::Result<()> {
         while self.open.len() < MOST_OPEN {
             let open = &self.open;
             let is_in_use = |name: &str| open.values().any(|other| other == name);

@@ -24,7 +24,7 @@ impl Node {
     }
 
     /// Records whether processes of the world are on the node.
-    pub(super) fn look(&mut self, live: &[String], now: Duration) {
+    pub(super) fn record_use(&mut self, live: &[String], now: Duration) {
         if live.iter().any(|host| self.is(host)) {
             (self.was_used, self.empty_since) = (true, None);
         } else if self.was_used {
@@ -184,32 +184,32 @@ mod tests {
         names.iter().map(node).collect()
     }
 
-    fn look(nodes: &mut [Node], live: &[&str], at: u64) {
+    fn record_use(nodes: &mut [Node], live: &[&str], at: u64) {
         let live: Vec<String> = live.iter().map(|name| format!("host-{name}")).collect();
-        nodes.iter_mut().for_each(|node| node.look(&live, seconds(at)));
+        nodes.iter_mut().for_each(|node| node.record_use(&live, seconds(at)));
     }
 
     #[test]
     fn nodes_go_back_after_the_leavers_linger_time() {
         let mut nodes = nodes(&["a", "b", "c"]);
-        look(&mut nodes, &["a", "b"], 10);
-        look(&mut nodes, &["a"], 20);
+        record_use(&mut nodes, &["a", "b"], 10);
+        record_use(&mut nodes, &["a"], 20);
         assert_eq!(release(&nodes, Some("a"), seconds(24), LINGER), Release::Nothing);
         // No process was ever on c: it is not the world's to release.
         let kept = Release::Keep(vec!["a".into(), "c".into()]);
         assert_eq!(release(&nodes, Some("a"), seconds(25), LINGER), kept);
-        look(&mut nodes, &["a", "b"], 25);
+        record_use(&mut nodes, &["a", "b"], 25);
         assert_eq!(release(&nodes, Some("a"), seconds(99), LINGER), Release::Nothing);
     }
 
     #[test]
     fn node_that_carries_a_job_goes_with_all_others_only() {
         let mut nodes = nodes(&["a", "b"]);
-        look(&mut nodes, &["a", "b"], 1);
-        look(&mut nodes, &["b"], 2);
+        record_use(&mut nodes, &["a", "b"], 1);
+        record_use(&mut nodes, &["b"], 2);
         assert_eq!(release(&nodes, Some("a"), seconds(60), LINGER), Release::Nothing);
         assert_eq!(release(&nodes, None, seconds(60), LINGER), Release::Keep(vec!["b".into()]));
-        look(&mut nodes, &[], 61);
+        record_use(&mut nodes, &[], 61);
         assert_eq!(release(&nodes, Some("a"), seconds(66), LINGER), Release::All);
     }
 

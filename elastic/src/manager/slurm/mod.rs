@@ -62,7 +62,7 @@ pub struct Slurm {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
-    /// Time that a growth waits for its nodes before it is given up. One minute by default.
+    /// Time that a growth waits for its nodes before it is aborted. One minute by default.
     pub wait: Duration,
     /// Time limit of each Slurm command. 20 seconds by default.
     pub command_limit: Duration,

@@ -46,7 +46,7 @@ impl Watch {
             let status = self.requests.status();
             let at = Duration::from_micros(status.up_us);
             self.refresh(at);
-            self.look(&status, at);
+            self.record_node_use(&status, at);
             if at >= self.retry.0 {
                 self.give_back(at);
             }
@@ -89,12 +89,12 @@ impl Watch {
     }
 
     /// Records which nodes have processes of the world.
-    fn look(&self, status: &WorldStatus, at: Duration) {
+    fn record_node_use(&self, status: &WorldStatus, at: Duration) {
         let live = live(status);
         let mut state = self.jobs.state();
         let state = &mut *state;
         let held = state.held.iter_mut().flat_map(|held| &mut held.nodes);
-        held.chain(&mut state.nodes).for_each(|node| node.look(&live, at));
+        held.chain(&mut state.nodes).for_each(|node| node.record_use(&live, at));
     }
 
     /// Releases the nodes that have become empty.

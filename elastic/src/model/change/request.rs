@@ -143,7 +143,7 @@ impl fmt::Display for Cause {
             CauseKind::JoinerLost => "a joining process is lost",
             CauseKind::MemberLost => "a process of the job is lost",
             CauseKind::DataLost => "data could not be moved",
-            CauseKind::GivenUp => "the program gave it up",
+            CauseKind::Rejected => "the program gave it up",
             CauseKind::Deadline => "it took longer than allowed",
             CauseKind::Superseded => "a later request takes its place",
             CauseKind::Cancelled => "it was taken back",
@@ -178,8 +178,9 @@ pub enum CauseKind {
     MemberLost,
     /// A transfer failed.
     DataLost,
-    /// A rank rejected the resize at the commit.
-    GivenUp,
+    /// A rank rejected the resize at the commit; "given-up" in events.
+    #[serde(rename = "given-up")]
+    Rejected,
     /// The grace time is over.
     Deadline,
     /// A later request made it pointless.

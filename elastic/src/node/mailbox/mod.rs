@@ -176,7 +176,7 @@ impl NodeMailbox {
                 return Err(MailboxError::Late);
             }
             sleep(self.words.bell(self.own), seen, left.min(SLICE));
-            self.look()?;
+            self.check_members()?;
         }
     }
 
@@ -208,7 +208,7 @@ impl NodeMailbox {
                 return Err(MailboxError::Late);
             }
             sleep(word, seen, left.min(SLICE));
-            self.look()?;
+            self.check_members()?;
             // It has not reported that it is awake.
             if self.dead().contains(&member) {
                 return Err(MailboxError::Dead(self.name_of(member)));
@@ -299,7 +299,7 @@ impl NodeMailbox {
         }
     }
 
-    fn look(&self) -> Result<(), MailboxError> {
+    fn check_members(&self) -> Result<(), MailboxError> {
         match self.missed().first() {
             Some(&dead) => Err(MailboxError::Dead(self.name_of(dead))),
             None => Ok(()),

@@ -189,7 +189,7 @@ pub(crate) struct Invited {
     pub joiners: Vec<Joiner>,
 }
 
-/// The ready units of a spawn, available to the thread that gives the spawn up.
+/// The ready units of a spawn, available to the thread that abandons the spawn.
 #[derive(Debug, Default)]
 pub(crate) struct Ready(Mutex<Vec<Unit>>);
 
@@ -222,7 +222,7 @@ pub(crate) fn start(
         if !resize.brought && !resize.hosts[..at].contains(host) {
             goes_on(0);
             let unreachable = |detail| Cause::new(CauseKind::Unreachable, detail);
-            spawn_command.host_probe.look(host).map_err(unreachable)?;
+            spawn_command.host_probe.check_host(host).map_err(unreachable)?;
             spawn_command.launchers_name(host)?;
         }
     }
@@ -275,7 +275,7 @@ fn start_one(
         matches!(&**key, "host" | "hosts" | "add-host" | "path" | "wdir" | "hostfile")
     };
     if !info.iter().any(is_elsewhere) {
-        program::look(&spawn_command.command).map_err(failed)?;
+        program::check_program(&spawn_command.command).map_err(failed)?;
     }
     let request = SpawnRequest {
         command: spawn_command.command.clone(),
@@ -389,7 +389,7 @@ fn say(
 
 impl Unit {
     /// Fails if this host knows that a process of the unit has ended.
-    pub(crate) fn look(&self) -> Result<(), GroupError> {
+    pub(crate) fn check_liveness(&self) -> Result<(), GroupError> {
         all_live(&self.lives)
     }
 
@@ -418,8 +418,8 @@ impl Unit {
     /// The unit has ended, or does not answer: then no process may wait for it to join.
     pub(crate) fn call(&self, invited: Invited) -> Result<(), GroupError> {
         // Some MPIs try for a long time to reach a process that has ended.
-        self.look()?;
-        let watch = || self.look();
+        self.check_liveness()?;
+        let watch = || self.check_liveness();
         let limits = WaitLimits { check_peers: &watch, ..WaitLimits::for_at_most(COMING_LIMIT) };
         self.tell(&Welcome::Join(Box::new(invited)), &limits)?;
         self.inter.receive(size_of::<u64>(), 0, COMING, &limits).map(drop)
@@ -427,8 +427,8 @@ impl Unit {
 
     /// Confirms or withdraws the request to join.
     pub(crate) fn decide(&self, comes: bool) {
-        if self.look().is_ok() {
-            let watch = || self.look();
+        if self.check_liveness().is_ok() {
+            let watch = || self.check_liveness();
             let limits =
                 WaitLimits { check_peers: &watch, ..WaitLimits::for_at_most(COMING_LIMIT) };
             let _ = self.inter.send(&u64::from(comes).to_ne_bytes(), 0, DECIDED, &limits);
@@ -438,7 +438,7 @@ impl Unit {
     /// Dismisses the unit, which is not needed any more.
     pub(crate) fn send_away(self) {
         // A unit that has ended needs no message.
-        if self.look().is_ok() {
+        if self.check_liveness().is_ok() {
             let _ = self.tell(&Welcome::Go, &WaitLimits::for_at_most(Duration::from_millis(200)));
         }
         // A disconnect would make each side wait for the other.

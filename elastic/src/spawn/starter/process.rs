@@ -111,7 +111,7 @@ impl SpawnHelper {
 
     /// Drops a starter that hangs. The thread waiting for it keeps the link, so that the starter
     /// ends with this process.
-    pub(crate) fn give_up(&self) {
+    pub(crate) fn abandon(&self) {
         drop(self.take());
     }
 

@@ -39,12 +39,12 @@ fn named(name: &OsStr, file: &Path, path: impl Iterator<Item = PathBuf>) -> Path
 ///
 /// # Errors
 /// Describes the problem.
-pub(super) fn look(command: &str) -> Result<(), String> {
+pub(super) fn check_program(command: &str) -> Result<(), String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    look_in(command, std::env::split_paths(&path))
+    check_program_in(command, std::env::split_paths(&path))
 }
 
-fn look_in(command: &str, mut path: impl Iterator<Item = PathBuf>) -> Result<(), String> {
+fn check_program_in(command: &str, mut path: impl Iterator<Item = PathBuf>) -> Result<(), String> {
     if command.contains('/') {
         return executable(Path::new(command));
     }
@@ -86,16 +86,19 @@ mod tests {
 
     #[test]
     fn only_files_that_can_be_executed_are_programs() {
-        assert_eq!(look("/bin/sh"), Ok(()));
+        assert_eq!(check_program("/bin/sh"), Ok(()));
         for (command, reason) in [
             ("/nowhere/program", "No such file"),
             ("/proc/version", "ermission denied"),
             ("/", "not a regular file"),
             ("no program has this name", "in PATH"),
         ] {
-            let said = look(command).unwrap_err();
+            let said = check_program(command).unwrap_err();
             assert!(said.contains(reason) && said.contains(command), "{said}");
         }
-        assert_eq!(look_in("sh", ["/nowhere", "/bin"].map(PathBuf::from).into_iter()), Ok(()));
+        assert_eq!(
+            check_program_in("sh", ["/nowhere", "/bin"].map(PathBuf::from).into_iter()),
+            Ok(())
+        );
     }
 }

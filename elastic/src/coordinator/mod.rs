@@ -16,6 +16,7 @@ mod supply;
 mod thread;
 mod world_status;
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::link::agents::Agents;
+use crate::link::endpoint::Endpoint;
 use crate::model::change::{Cause, RequestId};
 use crate::model::order::Losses;
 use crate::model::progress::Progress;
@@ -34,6 +36,7 @@ pub(crate) use arbiter::{Arbiter, Job};
 pub(crate) use journal::Journal;
 pub use requests::{Accepted, Requests};
 pub use resource_manager::{Moment, Next, ResourceManager};
+use set_service::SetService;
 pub(crate) use shared::Shared;
 use starting::{StartMessage, Starts};
 pub use supply::Supply;
@@ -85,6 +88,8 @@ impl std::fmt::Debug for Message {
 /// Handle in the process that runs the coordinator.
 #[derive(Debug)]
 pub(crate) struct Coordinator {
+    /// The service through which ranks use process sets. Closes first.
+    set_service: Option<SetService>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     units: Units,
@@ -143,7 +148,16 @@ impl Coordinator {
             .name("elastic".to_owned())
             .spawn(move || state.run(&receiver))
             .map_err(|error| error.to_string())?;
-        Ok(Self { shared, thread: Some(thread), units })
+        Ok(Self { set_service: None, shared, thread: Some(thread), units })
+    }
+
+    /// Opens the service through which ranks use process sets: on the given addresses, or only for
+    /// processes of this host.
+    pub(crate) fn open_sets(&mut self, far: Option<Vec<IpAddr>>) -> Result<Endpoint, String> {
+        let opened = SetService::open(self.shared(), far).map_err(|error| error.to_string());
+        let (set_service, endpoint) = opened?;
+        self.set_service = Some(set_service);
+        Ok(endpoint)
     }
 
     pub(crate) fn shared(&self) -> Arc<Shared> {
@@ -212,6 +226,7 @@ impl Coordinator {
 
 impl Drop for Coordinator {
     fn drop(&mut self) {
+        drop(self.set_service.take());
         let _ = self.shared.sender.send(Message::Over);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -9,7 +9,6 @@ use quo_mpi::communicator::{Communicator, Intercommunicator, thread_level, unive
 use super::lifecycle::Lifecycle;
 use super::site::{Head, Site};
 use super::{PATIENCE, World, WorldOptions};
-use crate::coordinator::set_service::SetService;
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::link::endpoint::{Endpoint, addresses};
@@ -71,17 +70,12 @@ fn launched(options: WorldOptions, limits: &WaitLimits<'_>) -> Result<World, Err
     let growth = options.limits(&back_end, base.size(), hosts);
     let most = growth.most;
     let mut coordinator = None;
-    // Declared after the coordinator, so that it is closed first if creation fails.
-    let mut set_service = None;
     let mut directions = None;
     let own = ProcessIdentity::own().map(|life| life.name());
     let mut guards = options.abort_on_death.then(|| own.unwrap_or_default());
     if let Some(head) = site.head.filter(|_| trouble.is_empty()) {
         match begin(head, options, growth, initial_ranks, &back_end) {
-            Ok((started, opened)) => {
-                coordinator = Some(started);
-                (set_service, directions) = opened.unzip();
-            }
+            Ok((started, opened)) => (coordinator, directions) = (Some(started), opened),
             Err(reason) => trouble = reason,
         }
     }
@@ -124,7 +118,6 @@ fn launched(options: WorldOptions, limits: &WaitLimits<'_>) -> Result<World, Err
         base,
         unit: None,
         most,
-        set_service,
         coordinator,
         directions,
         agent: site.agent,
@@ -150,7 +143,7 @@ fn begin(
     limits: Limits,
     initial_ranks: usize,
     back_end: &BackEnd,
-) -> Result<(Coordinator, Option<(SetService, Endpoint)>), String> {
+) -> Result<(Coordinator, Option<Endpoint>), String> {
     let Head { agents, hosts, places } = head;
     let nodes = hosts.len();
     let can_start = limits.named > 0;
@@ -165,7 +158,7 @@ fn begin(
     }
     let has_guards = options.abort_on_death;
     let (log, managers) = (options.log.as_deref(), options.managers);
-    let started =
+    let mut started =
         Coordinator::start(agents, job, spawn_command, spawn_helper, log, managers, has_guards)?;
     let mut opened = None;
     if options.process_sets {
@@ -173,7 +166,7 @@ fn begin(
         let far = is_far.then(addresses).transpose().map_err(|error| error.to_string())?;
         // Processes of other nodes cannot connect to a host without an address.
         let far = far.filter(|addresses| nodes > 1 || !addresses.is_empty());
-        opened = Some(SetService::open(started.shared(), far).map_err(|error| error.to_string())?);
+        opened = Some(started.open_sets(far)?);
     }
     Ok((started, opened))
 }
@@ -196,7 +189,6 @@ fn attach(unit: Communicator, mut parent: Intercommunicator) -> Result<World, Er
         base: unit,
         unit: None,
         most: 0,
-        set_service: None,
         coordinator: None,
         directions: None,
         agent: None,

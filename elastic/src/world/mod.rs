@@ -60,7 +60,6 @@ pub use window::Window;
 use lifecycle::Lifecycle;
 
 use crate::coordinator::Coordinator;
-use crate::coordinator::set_service::SetService;
 use crate::data::Registry;
 use crate::error::Error;
 use crate::manager::{Requests, SigtermGuard};
@@ -116,8 +115,6 @@ pub struct World {
     birth: MemberId,
     /// The processes spawned together with this one; `None` in a launched process.
     unit: Option<Communicator>,
-    /// The service through which ranks use process sets. Closes before the coordinator.
-    set_service: Option<SetService>,
     /// In the process of rank 0, which never leaves.
     coordinator: Option<Coordinator>,
     /// Endpoint of the registry of process sets, if the world has them.
@@ -390,7 +387,6 @@ impl World {
             };
             let limits = wait_limits(self.patience, &check);
             current.barrier(&limits).map_err(&failed)?;
-            drop(self.set_service.take());
             if let Some(coordinator) = self.coordinator.take() {
                 // Ends the sleep of parked processes.
                 (is_free, losses) = coordinator.end();

@@ -22,6 +22,9 @@ const FIRST_WORDS: usize = 64;
 /// Words at which to give up: no kernel is built for more CPUs.
 const LAST_WORDS: usize = 1 << 14;
 
+/// Threads up to which a signal to each of them costs less than a list.
+const CHEAP_THREADS: usize = 4;
+
 /// Masks of this process's threads, as the kernel has them.
 #[derive(Debug)]
 pub struct Kernel {
@@ -119,6 +122,12 @@ fn write_mask(thread: ThreadId, mask: &CpuSet) -> io::Result<()> {
     if status == 0 { Ok(()) } else { Err(thread_error()) }
 }
 
+/// Returns true if `process` has the thread, which does not notice the question.
+fn is_thread_of(process: ThreadId, thread: ThreadId) -> bool {
+    // SAFETY: signal 0 is not sent, only checked.
+    unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) == 0 }
+}
+
 fn thread_error() -> io::Error {
     let error = io::Error::last_os_error();
     if error.raw_os_error() == Some(libc::ESRCH) {
@@ -182,6 +191,16 @@ impl Backend for Kernel {
             }
         }
         Ok(())
+    }
+
+    fn are_all_here(&self, threads: &[ThreadId]) -> bool {
+        if threads.len() > CHEAP_THREADS {
+            return false;
+        }
+        // Asked anew each time: a forked child keeps its parent's list.
+        let process = rustix::process::getpid().as_raw_nonzero().get();
+        // A thread of another process that got the number of an ended one is refused, too.
+        threads.iter().all(|&thread| is_thread_of(process, thread))
     }
 
     fn caller(&self) -> ThreadId {
@@ -288,6 +307,31 @@ mod tests {
             assert_eq!(threads.len(), 1);
             drop(end);
         });
+    }
+
+    #[test]
+    fn ended_foreign_and_many_threads_are_not_all_here() {
+        let kernel = Kernel::new().unwrap();
+        let caller = kernel.caller();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            sender.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+            let _ = ended.recv();
+        });
+        let number = receiver.recv().unwrap();
+        assert!(kernel.are_all_here(&[caller, number]));
+        assert!(!kernel.are_all_here(&[caller, number, caller, number, caller]));
+        let parent = rustix::process::getppid().unwrap().as_raw_nonzero().get();
+        assert!(!kernel.are_all_here(&[caller, parent]));
+        drop(end);
+        other.join().unwrap();
+        // The kernel removes an ended thread shortly after its join.
+        let limit = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while kernel.are_all_here(&[caller, number]) {
+            assert!(std::time::Instant::now() < limit, "an ended thread is still here");
+            std::thread::yield_now();
+        }
     }
 
     #[test]

@@ -74,6 +74,13 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// The system's own error.
     fn threads(&self, threads: &mut Vec<ThreadId>, count: usize) -> io::Result<()>;
 
+    /// Returns true if each of `threads` is certain to be a thread of this process. False if that
+    /// cannot be found out at less cost than a list.
+    fn are_all_here(&self, threads: &[ThreadId]) -> bool {
+        let _ = threads;
+        false
+    }
+
     /// Returns the number of the calling thread.
     fn caller(&self) -> ThreadId;
 

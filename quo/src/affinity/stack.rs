@@ -239,7 +239,7 @@ fn move_forth(
     }
     let mut threads = std::mem::take(&mut ledger.threads);
     for pass in 0..MAX_PASSES {
-        backend.threads(&mut threads, known).map_err(mover.system("listing threads"))?;
+        list(backend, mover, &mut threads, known)?;
         for &thread in &threads {
             let is_caller = thread == push.owner;
             let mask =
@@ -267,6 +267,20 @@ fn move_forth(
     ledger.forget_ended(&threads);
     ledger.threads = threads;
     mover.verify(&push.granted, false)
+}
+
+/// Makes `threads`, the list of an earlier call, a list of the process's threads now, of which there
+/// are `count`. A list of as many threads that are all still here is complete.
+fn list(
+    backend: &dyn Backend,
+    mover: &Mover<'_>,
+    threads: &mut Vec<ThreadId>,
+    count: usize,
+) -> Result<(), BindError> {
+    if threads.len() == count && backend.are_all_here(threads) {
+        return Ok(());
+    }
+    backend.threads(threads, count).map_err(mover.system("listing threads"))
 }
 
 /// Moves a thread to the CPUs of a push. Returns false for a thread that has ended.
@@ -340,7 +354,7 @@ fn move_back(
         if known == 0 {
             break;
         }
-        backend.threads(threads, known).map_err(mover.system("listing threads"))?;
+        list(backend, mover, threads, known)?;
         let mut again = false;
         for &thread in &*threads {
             let stays = match push.before(thread) {

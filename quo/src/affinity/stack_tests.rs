@@ -21,6 +21,8 @@ struct Fake {
     newborn: Mutex<Option<(ThreadId, CpuSet)>>,
     /// A thread that is listed but has ended.
     ended: Mutex<Option<ThreadId>>,
+    /// Number of times that the threads were listed.
+    lists: Mutex<usize>,
     ledger: Mutex<Ledger>,
 }
 
@@ -44,9 +46,15 @@ impl Backend for Fake {
     }
 
     fn threads(&self, threads: &mut Vec<ThreadId>, _count: usize) -> io::Result<()> {
+        *self.lists.lock().unwrap() += 1;
         *threads = self.masks.lock().unwrap().keys().copied().collect();
         threads.extend(*self.ended.lock().unwrap());
         Ok(())
+    }
+
+    fn are_all_here(&self, threads: &[ThreadId]) -> bool {
+        let masks = self.masks.lock().unwrap();
+        threads.iter().all(|thread| masks.contains_key(thread))
     }
 
     fn caller(&self) -> ThreadId {
@@ -190,6 +198,19 @@ fn a_thread_that_took_the_place_of_another_is_found() {
     fake.put(9, set("0"));
     push(&mut stack, "0-3").unwrap();
     assert_eq!(fake.snapshot()[&9], set("0-3"));
+}
+
+#[test]
+fn unchanged_threads_are_listed_once() {
+    let (fake, mut stack) = process(&["0", "0", "0"]);
+    for _ in 0..3 {
+        push(&mut stack, "0-3").unwrap();
+        stack.pop().unwrap();
+    }
+    assert_eq!(*fake.lists.lock().unwrap(), 1);
+    fake.put(4, set("0"));
+    push(&mut stack, "0-3").unwrap();
+    assert_eq!((fake.snapshot()[&4].clone(), *fake.lists.lock().unwrap()), (set("0-3"), 2));
 }
 
 #[test]

@@ -45,6 +45,21 @@ fn calls(bench: &mut Criterion) {
             context.pop().unwrap();
         });
     });
+    // As many as a rank of Open MPI 4 has.
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let ended = std::sync::Mutex::new(ended);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| ended.lock().unwrap().recv().is_err());
+        }
+        bench.bench_function("push and pop an object, three threads", |b| {
+            b.iter(|| {
+                context.push(&Target::Object(ObjectType::Machine, 0)).unwrap();
+                context.pop().unwrap();
+            });
+        });
+        drop(end);
+    });
     bench.bench_function("is_bound", |b| b.iter(|| context.is_bound().unwrap()));
     bench.bench_function("is_on", |b| b.iter(|| context.is_on(ObjectType::Core, 0).unwrap()));
     bench.bench_function("ranks_on, one rank", |b| {

@@ -44,7 +44,9 @@ impl Pool {
 
     /// Appends a rigid job, which runs a script on its first rank.
     fn rigid(&self, name: &str, ranks: u32, script: &str) -> Result<()> {
-        let first = format!("[ ${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}} != 0 ] || {{ {script}; }}");
+        // MPICH's launcher may end by SIGPIPE if its processes end within a few milliseconds.
+        let first =
+            format!("sleep 0.05; [ ${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}} != 0 ] || {{ {script}; }}");
         self.append(&format!(
             "name = {name:?}\ncommand = [\"sh\", \"-c\", {first:?}]\nranks = {ranks}\n"
         ))

@@ -232,4 +232,29 @@ mod tests {
         assert_eq!(totals, [100 * MIB; 3]);
         assert_eq!(timeline.samples, [3, 0, 0]);
     }
+
+    #[test]
+    fn pages_are_common_from_sample_before_to_sample_after() {
+        const MIB: u64 = 1 << 20;
+        let width = 1_u64 << BIN_SHIFT;
+        let mut memory = Buffer::new(1 << 20);
+        let geometry = Geometry::for_file(1 << 20).expect("a geometry");
+        let mut writer =
+            Writer::create(memory.bytes_mut(), &Identity::default(), &geometry).expect("a writer");
+        writer.set_component(0, &ComponentRow::default());
+        for (time, common) in [(0, 0), (1, 0), (4, 90 * MIB), (7, 0), (9, 0)] {
+            writer.beyond_share(common / 2, common);
+            let row = ComponentSample { component: 0, resident: 100 * MIB, ..Default::default() };
+            let (flags, walked) = (sample::FULL, 100 * MIB);
+            let time = time * width;
+            writer.sample(&SampleHead { time, flags, kernel_resident: walked, walked }, &[row]);
+        }
+        writer.close(10 * width);
+        let trace = Trace::from_bytes(memory.bytes()).expect("a trace");
+        let (timeline, _) = super::timeline(&trace, &Names::of(&trace));
+        let [least, most, _] = &timeline.forked;
+        let common: Vec<u64> = most.iter().map(|bytes| bytes / MIB).collect();
+        assert_eq!(common, [0, 90, 90, 90, 90, 90, 90, 90, 0, 0]);
+        assert!(least.iter().all(|bytes| *bytes == 0), "{least:?}");
+    }
 }

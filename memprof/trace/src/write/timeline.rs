@@ -78,8 +78,11 @@ pub(super) struct Timeline {
     /// of any kind.
     total_held: u64,
     kernel_held: u64,
-    /// Bytes beyond the process's share of its private pages: lower and upper bound.
+    /// Bytes beyond the process's share of its private pages: lower and upper bound. Until the next
+    /// full sample they include those that it has found.
     beyond: [u64; 2],
+    /// The same as last found.
+    beyond_now: [u64; 2],
     total_sum: u128,
     /// Position up to which the sums of the open bin reach, and over how much of it, in its parts.
     reached: u64,
@@ -102,6 +105,7 @@ impl Timeline {
             total_held: 0,
             kernel_held: 0,
             beyond: [0; 2],
+            beyond_now: [0; 2],
             total_sum: 0,
             reached: 0,
             weight: 0,
@@ -163,11 +167,15 @@ impl Timeline {
         self.write_open(region, sequence);
     }
 
-    /// Records by how much the process exceeds its share of its private pages.
+    /// Records by how much the process exceeds its share of its private pages. It may have done so
+    /// at any time since the last full sample.
     pub(super) fn beyond(&mut self, least: u64, most: u64) {
-        self.beyond = [least, most];
-        let [least, most] = self.beyond_kib();
-        if self.begun.is_some() {
+        self.beyond_now = [least, most];
+        if self.begun.is_none() {
+            self.beyond = self.beyond_now;
+        } else {
+            self.beyond = [self.beyond[0].min(least), self.beyond[1].max(most)];
+            let [least, most] = self.beyond_kib();
             self.head.beyond_min = self.head.beyond_min.min(least);
             self.head.common_max = self.head.common_max.max(most);
         }
@@ -235,6 +243,7 @@ impl Timeline {
         let [least, most] = self.beyond_kib();
         self.head.beyond_min = if first { least } else { self.head.beyond_min.min(least) };
         self.head.common_max = self.head.common_max.max(most);
+        self.beyond = self.beyond_now;
         self.head.total_min =
             if first { head.walked } else { self.head.total_min.min(head.walked) };
         self.head.total_max = self.head.total_max.max(head.walked);

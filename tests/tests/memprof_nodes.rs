@@ -70,7 +70,10 @@ fn agrees(traces: &Path, folder: &Path, least: u64) -> Result<()> {
     let amount = flag.split(" at ").next().unwrap_or("");
     ensure!(row.contains(amount) && !amount.is_empty(), "the flag says {flag}, the table {row}");
     let mebi = least as f64 / MEBI as f64;
-    ensure!(amount.starts_with(&format!("{mebi:.1}")), "the flag says {flag}, JSON {least}");
+    // Of three digits.
+    let digits = if mebi < 100.0 { 1 } else { 0 };
+    let rounded = format!("{mebi:.digits$}");
+    ensure!(amount.starts_with(&rounded), "the flag says {flag}, JSON {least}");
     // The circle of the flag is at the top of the areas; no point of them is above it.
     let height = peak.split("cy=\"").nth(1).and_then(|rest| rest.split('"').next());
     let height: f64 = height.context("no circle")?.parse()?;

@@ -115,7 +115,9 @@ receive(void)
 {
     struct answer answer;
     MPI_Status status;
-    MPI_Recv(&answer, 2, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, ranks, &status);
+    /* MPICH 5.0 may wait forever in a receive from any source between spawned processes. */
+    MPI_Probe(MPI_ANY_SOURCE, MPI_ANY_TAG, ranks, &status);
+    MPI_Recv(&answer, 2, MPI_INT, status.MPI_SOURCE, status.MPI_TAG, ranks, &status);
     take(&answer, RESULT == status.MPI_TAG);
     return status.MPI_SOURCE;
 }

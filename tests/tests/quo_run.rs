@@ -205,8 +205,10 @@ fn killed_borrower_leaves_nothing_behind() -> Result<()> {
 fn without_rank_1(command: &str) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = compile("tests/programs/thread_counts.c", folder.path())?;
+    // Without it MPICH's ranks wait for each other's shared memory before MPI begins.
     let rank = format!(
         r#"
+        export MPIR_CVAR_NOLOCAL=1
         case ${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}} in 1) {command} ;; esac
         exec "$0" asks"#
     );

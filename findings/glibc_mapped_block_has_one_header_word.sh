@@ -1,5 +1,5 @@
 #!/bin/sh
-# Finding: since glibc 2.43 a malloc block that is a mapping of its own has a header of one word, as every other block.
+# Finding: since glibc 2.43 a malloc block with a separate mapping has a header of one word, as every other block.
 #
 # Software: libc6 2.41-12+deb13u5 (Debian 13) and 2.43-7 (unstable) as packaged, x86-64, a C compiler.
 # Expected by most: the word before a block holds its size with the header, and for a block of 128 KiB or more, which is

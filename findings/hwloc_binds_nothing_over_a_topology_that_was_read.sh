@@ -1,6 +1,6 @@
 #!/bin/sh
 # Finding: over a topology that was read from XML, also one of this very machine, hwloc's functions that bind return 0 and
-#   do nothing, even with the flag STRICT; those that ask for a binding answer "everywhere".
+#   do nothing, even with the flag STRICT; queries for a binding answer "everywhere".
 #
 # Software: libhwloc15 and libhwloc-dev 2.9.0-1, packages of Debian 12; a C compiler; a machine with two CPUs.
 # Expected by most: binding over such a topology works, as the indices are those of the system, or fails with ENOSYS, which

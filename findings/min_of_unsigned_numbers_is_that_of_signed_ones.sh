@@ -1,5 +1,5 @@
 #!/bin/sh
-# Finding: MPI_MIN and MPI_MAX take unsigned numbers for signed ones in Debian 12's MPICH 4.0.2, and those of type
+# Finding: MPI_MIN and MPI_MAX take unsigned numbers for signed ones in Debian 12's MPICH 4.0.2, and numbers of type
 #   MPI_UNSIGNED_LONG in its Open MPI 4.1.4: the smallest of 1 and 2^63 is 2^63.
 #
 # Software: libmpich12 4.0.2-3+b1, libopenmpi3 4.1.4-3+b1 and their headers, packages of Debian 12; a C compiler.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Finding: omp_pause_resource_all(omp_pause_soft) ends all threads of GNU's OpenMP and none of LLVM's; both return 0. Only
-#   omp_pause_hard ends those of both.
+#   omp_pause_hard ends the threads of both.
 #
 # Software: libgomp1 12.2.0-14+deb12u1 and libomp5-16 1:16.0.6-15~deb12u1, packages of Debian 12; a C compiler with OpenMP.
 # Expected by most: the soft pause keeps what makes the next region fast, the hard one gives it up, in every runtime: or a

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Finding: each MPI_T_init_thread after MPI_Init adds 13 performance variables to those that there are in Debian 12's Open
+# Finding: each MPI_T_init_thread after MPI_Init adds 13 performance variables to the existing ones in Debian 12's Open
 #   MPI 4.1.4, under names that exist already; MPI_T_finalize takes none away.
 #
 # Software: libopenmpi3 4.1.4-3+b1, libopenmpi-dev 4.1.4-3+b1, openmpi-bin 4.1.4-3+b1 and openmpi-common 4.1.4-3, packages of

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Finding: a loop with schedule(runtime) in an environment without OMP_SCHEDULE is handed out one iteration at a time, to
-#   whoever comes, by GNU's OpenMP, and in two contiguous halves by LLVM's and Intel's.
+#   the first idle thread, by GNU's OpenMP, and in two contiguous halves by LLVM's and Intel's.
 #
 # Software: libgomp1 12.2.0-14+deb12u1 and libomp5-16 1:16.0.6-15~deb12u1, packages of Debian 12; intel-openmp 2026.2.0 from
 #   PyPI; a C compiler with OpenMP. One object file is linked with each.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Finding: oneTBB counts the processors of the calling thread once, at its first use: a process whose affinity mask is
+# Finding: oneTBB counts the processors of the calling thread once, at its first use: a process with an affinity mask that is
 #   widened later gets no second thread, not even in an arena that is made for four.
 #
 # Software: libtbb12 and libtbb-dev 2021.8.0-2+deb12u1, packages of Debian 12; a C++ compiler; a machine with two CPUs.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Finding: with UCX in the process the C library's own mappings come to the kernel as syscall(SYS_mmap) of libucm.
+# Finding: with UCX in the process the C library's own mappings reach the kernel as syscall(SYS_mmap) of libucm.
 #
 # Software: mpich 5.0.2 from PyPI (it brings UCX along), glibc, a C compiler, x86-64.
 # Expected by most: what malloc and pthread_create map is mapped inside the C library, by no symbol that another

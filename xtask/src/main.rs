@@ -1,6 +1,6 @@
-//! The commands of the project: `cargo xtask setup | demo | test | bench | book | fresh | fuzz | machine | mpi | mutants | wheel | release | install | uninstall`.
+//! The commands of the project: `cargo xtask setup | demo | test | bench | book | findings | fresh | fuzz | machine | mpi | mutants | wheel | release | install | uninstall`.
 //!
-//! floors: output < run < project < tally < release < headers < rules < machine < hosts < setup < mpi < fuzz < mutants < bench <
+//! floors: output < run < project < tally < release < headers < findings < rules < machine < hosts < setup < mpi < fuzz < mutants < bench <
 //!     book < demo < wheel < install < dist < uninstall < test < fresh
 // Its macros are used by all modules below.
 #[macro_use]
@@ -10,6 +10,7 @@ mod bench;
 mod book;
 mod demo;
 mod dist;
+mod findings;
 mod fresh;
 mod fuzz;
 mod headers;
@@ -58,6 +59,8 @@ enum Command {
     Bench(bench::Options),
     /// Build a searchable site of all pages.
     Book(book::Options),
+    /// Show again the behaviours of other software that are recorded in findings/.
+    Findings(findings::Options),
     /// Run a command, or a part of the tests for each system of the table, on a bare Debian in a folder (root).
     Fresh(fresh::Options),
     /// Fuzz everything that reads files, text and segments, guided by coverage.
@@ -85,8 +88,10 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     // Set-up installs what a build needs, so it runs without an MPI; the list covers all MPIs; a
     // bare system has its own.
-    let needs_mpi =
-        !matches!(arguments.command, Command::Setup | Command::Mpi(_) | Command::Fresh(_));
+    let needs_mpi = !matches!(
+        arguments.command,
+        Command::Setup | Command::Findings(_) | Command::Mpi(_) | Command::Fresh(_)
+    );
     if needs_mpi && let Err(error) = mpi::enter(arguments.mpi.as_deref()) {
         eprintln!("error: {error:#}");
         return ExitCode::FAILURE;
@@ -97,6 +102,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Book(options) => book::run(&options),
+        Command::Findings(options) => findings::run(&options),
         Command::Fresh(options) => fresh::run(&options, arguments.mpi.as_deref()),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Machine(options) => machine::run(&options),

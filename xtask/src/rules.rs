@@ -269,6 +269,7 @@ pub fn check() -> Result<Findings> {
     findings.errors.extend(links::broken(root));
     findings.errors.extend(summary::wrong(root));
     findings.errors.extend(index::wrong(root, &promises));
+    findings.errors.extend(crate::findings::wrong(root)?);
     findings.errors.extend(floors::wrong(root, listed.split('\0').map(Path::new))?);
     findings.errors.extend(figures::wrong(root));
     findings.errors.extend(surface::wrong(root));

@@ -101,7 +101,9 @@ fn pages_that_forks_have_left_count_by_shares() -> Result<()> {
     for (options, words) in [(&["--all"][..], "counted by shares"), (&[][..], "counted once")] {
         let traces = folder.path().join("traces");
         let mut command = Command::new(Checkout::find()?.program("memprof")?);
-        command.args(["run", "--quiet", "-o"]).arg(&traces).args(options).arg("--").arg(&program);
+        command.args(["run", "--quiet", "-o"]).arg(&traces).args(options);
+        // Shares count between two samples that find them.
+        command.args(["--interval", "20", "--max-overhead", "50", "--"]).arg(&program);
         let output = command.output()?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let told: Value = serde_json::from_str(&report(&traces, &["--json"])?)?;

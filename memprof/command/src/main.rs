@@ -16,6 +16,7 @@ use std::process::ExitCode;
 ///     memprof report memprof-app-1 --html page.html
 #[derive(Parser)]
 #[command(
+    name = "memprof",
     version,
     verbatim_doc_comment,
     arg_required_else_help = true,

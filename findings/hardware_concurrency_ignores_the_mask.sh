@@ -1,6 +1,6 @@
 #!/bin/sh
 # Finding: in one process that is bound to one of two CPUs std::thread::hardware_concurrency() is 2, with GCC's library and
-#   with LLVM's, while OpenMP, nproc and os.sched_getaffinity say 1.
+#   with LLVM's, while OpenMP and nproc say 1.
 #
 # Software: g++ (seen with 12.2.0) and its libstdc++; libc++1-16, libc++abi1-16 and libunwind-16, libc++-16-dev and
 #   libc++abi-16-dev 1:16.0.6-15~deb12u1, packages of Debian 12; glibc (seen with 2.36); a machine with two CPUs or more.

@@ -6,7 +6,7 @@
 # Expected by most: after MPI_Comm_disconnect, on both sides, and the end of the child nothing of it is left in the parent.
 # Behaviour: after each of five cycles of MPI_Comm_spawn and MPI_Comm_disconnect on one node the parent has three more
 #   mappings of shared memory under MPICH, of files and segments that are deleted, so that their pages live as long as the
-#   parent. Its open files, threads and children come back. With Open MPI the number of mappings stays.
+#   parent. Its open files and threads come back. With Open MPI the number of mappings stays.
 # Who meets it: long jobs that grow and shrink: each growth costs address space and kept shared pages in the ranks that
 #   stay, which a limit on shared memory or on mappings meets some day; an anonymous heap figure does not show it.
 # Fails, with another status than 0, when the behaviour has changed; 77 where the packages cannot be had.

@@ -7,8 +7,8 @@
 #   each MPI gives the same grid for the same number.
 # Behaviour: for two dimensions and 8, 60 or 100 processes all three agree. For 72, 288 and 1,152 Open MPI's sides are in the
 #   ratio of 2 to 1 where a grid of 9 to 8 exists; for three dimensions of 72 they agree again.
-# Who meets it: stencil codes: on such node counts the same program has a halo a fifth longer with one family, other
-#   neighbours and another subdivision of its data, so that restart files of one grid do not fit the other's.
+# Who meets it: stencil codes: on such numbers the same program has a halo that is 6 % longer with one family, other
+#   neighbours and another share of the data in each rank, which files with one part for each rank do not survive.
 # Fails, with another status than 0, when the behaviour has changed; 77 where the packages cannot be had.
 set -eu
 folder=$(mktemp -d)

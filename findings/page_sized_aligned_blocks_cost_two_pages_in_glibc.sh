@@ -1,6 +1,5 @@
 #!/bin/sh
-# Finding: blocks of one page that are aligned to a page take two pages each in glibc 2.36, and nothing counts the second
-#   one as lost; other allocators take one.
+# Finding: blocks of one page that are aligned to a page take two pages each in glibc 2.36; other allocators take one.
 #
 # Software: glibc 2.36 as Debian 12 has it; libjemalloc2 5.3.0-1, libmimalloc2.0 2.0.9+ds-2, libtcmalloc-minimal4 2.10-1,
 #   packages of Debian 12; a C compiler; Linux, x86-64.

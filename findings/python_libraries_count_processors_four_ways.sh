@@ -1,10 +1,10 @@
 #!/bin/sh
-# Finding: in one process that is bound to one of two CPUs four Python libraries have four rules for their threads: numexpr
+# Finding: in one process that is bound to one of two CPUs five Python libraries have four rules for their threads: numexpr
 #   and DuckDB take the machine's CPUs, numba, polars and Arrow the mask, and OMP_NUM_THREADS moves numexpr and Arrow, of
 #   which neither uses OpenMP.
 #
 # Software: numexpr 2.14.2, numba 0.67.0, pyarrow, polars and duckdb, from PyPI (versions below); a machine with two CPUs.
-# Expected by most: the default follows the affinity mask, as numpy's OpenBLAS and os.process_cpu_count() do, and
+# Expected by most: the default follows the affinity mask, in all libraries that know of it, and
 #   OMP_NUM_THREADS concerns libraries that are built with OpenMP.
 # Behaviour: without variables numexpr and DuckDB have as many threads as the machine has CPUs, the others one. With
 #   OMP_NUM_THREADS=5 numexpr and Arrow have 5, the others what they had. After the mask is widened to all CPUs none

@@ -122,7 +122,9 @@ fn pages_that_forks_have_left_count_by_shares() -> Result<()> {
         let beside = truth + (CHILDREN + 1) * TOOL;
         ensure!(PARENT <= least && least <= beside, "{options:?}: {least} B at least of {truth}");
         let sum: u64 = peaks.iter().sum();
-        ensure!(most <= sum && most < sum - PARENT, "{options:?}: {most} B at most, {sum} in sum");
+        // Without their shares the children may have separate copies.
+        let limit = if options.is_empty() { sum } else { sum - PARENT };
+        ensure!(most <= limit, "{options:?}: {most} B at most, {sum} in sum");
         let text = report(&traces, &[])?;
         // Lines are wrapped.
         let said = text.split_whitespace().collect::<Vec<_>>().join(" ");

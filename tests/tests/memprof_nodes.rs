@@ -89,6 +89,20 @@ fn agrees(traces: &Path, folder: &Path, least: u64) -> Result<()> {
     Ok(())
 }
 
+/// Returns the sums of a kind of value over all components, for each bin.
+fn sums(timeline: &Value, kind: &str) -> Result<Vec<u64>> {
+    let series = timeline["series"].as_array().context("no series")?;
+    let mut sums = Vec::new();
+    for one in series {
+        let values = one[kind].as_array().context("no values")?;
+        sums.resize(values.len(), 0);
+        for (sum, value) in sums.iter_mut().zip(values) {
+            *sum += number(value)?;
+        }
+    }
+    Ok(sums)
+}
+
 /// Memory that a fork has left to children counts once among them, though each has it resident.
 fn pages_that_forks_have_left_count_by_shares() -> Result<()> {
     const PARENT: u64 = 80 * MEBI;
@@ -122,7 +136,11 @@ fn pages_that_forks_have_left_count_by_shares() -> Result<()> {
         let beside = truth + (CHILDREN + 1) * TOOL;
         ensure!(PARENT <= least && least <= beside, "{options:?}: {least} B at least of {truth}");
         let sum: u64 = peaks.iter().sum();
-        // Without their shares the children may have separate copies.
+        ensure!(most <= sum, "{options:?}: {most} B at most, {sum} in sum");
+        // With the children's shares, while all are there; without them each may have a copy.
+        let (low, high) = (sums(timeline, "low")?, sums(timeline, "high")?);
+        let all = low.iter().zip(&high).filter(|(low, _)| **low >= truth);
+        let most = all.map(|(_, high)| *high).min().context("never all at once")?;
         let limit = if options.is_empty() { sum } else { sum - PARENT };
         ensure!(most <= limit, "{options:?}: {most} B at most, {sum} in sum");
         let text = report(&traces, &[])?;

@@ -116,15 +116,15 @@ typedef struct QUO_world_options_t {
         as many as were launched. Needs MPI_THREAD_MULTIPLE. */
     int max_ranks;
     /** Most processes that are started together and leave together; 0: all of one growth. */
-    int unit;
+    int processes_per_spawn;
     /** Nonzero: more processes may be started than the launcher has slots for. */
-    int crowded;
+    int allow_oversubscribe;
     /** Nonzero: the job listens for the command quo-elastic. */
     int control;
     /** Nonzero: arrays are sent in MPI messages even between ranks of a node. */
     int messages;
     /** Seconds that processes may take from their start to being ready; 0: a minute. */
-    double start_limit;
+    double start_timeout;
     /** Name by which the job is known; NULL: the PID of rank 0. */
     const char *name;
     /** File to which every event is appended, as a line of JSON; NULL: none. */
@@ -135,11 +135,11 @@ typedef struct QUO_world_options_t {
     int process_sets;
     /** Nonzero: rank 0 starts processes itself even if that blocks it (with MPICH), instead of a
         separate process that starts them. */
-    int without_starter;
+    int no_spawn_helper;
     /** The fewest ranks that the program can have: requests for fewer are refused; 0: one. */
-    int min;
+    int min_size;
     /** The most ranks that the program can have; 0: as many as there can be. */
-    int max;
+    int max_size;
     /** The number of ranks is a multiple of this; 0: any. Only one of step, allowed_sizes and allows is
         given. */
     int step;
@@ -151,12 +151,12 @@ typedef struct QUO_world_options_t {
     /** Passed to allows. */
     void *allows_data;
     /** Hosts that the world may grow onto if they are named, by the launcher's names, and the number of
-        processes each takes: "n1:4,n2:4". Requests for more there are refused, unless crowded. NULL:
+        processes each takes: "n1:4,n2:4". Requests for more there are refused, unless allow_oversubscribe. NULL:
         as the launcher knows. */
     const char *hosts;
     /** Seconds within which a named host must answer before a process is started there; 0: three;
         negative: no check, for networks that drop connections silently. */
-    double reach_limit;
+    double connect_timeout;
     /** A remote shell by which a named host is checked as well, such as "ssh -o BatchMode=yes"; NULL:
         none. */
     const char *remote_shell;

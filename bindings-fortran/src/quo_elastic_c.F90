@@ -8,17 +8,18 @@ module quo_elastic_c
   !> `QUO_world_options_t`
   type, bind(c) :: c_world_options
     integer(c_size_t) :: size
-    integer(c_int) :: initial_ranks, max_ranks, unit, crowded, control, messages
-    real(c_double) :: start_limit
+    integer(c_int) :: initial_ranks, max_ranks, processes_per_spawn, allow_oversubscribe
+    integer(c_int) :: control, messages
+    real(c_double) :: start_timeout
     type(c_ptr) :: name = c_null_ptr
     type(c_ptr) :: log = c_null_ptr
     type(c_ptr) :: plan = c_null_ptr
-    integer(c_int) :: process_sets, without_starter, min, max, step
+    integer(c_int) :: process_sets, no_spawn_helper, min_size, max_size, step
     type(c_ptr) :: allowed_sizes = c_null_ptr
     type(c_funptr) :: allows = c_null_funptr
     type(c_ptr) :: allows_data = c_null_ptr
     type(c_ptr) :: hosts = c_null_ptr
-    real(c_double) :: reach_limit
+    real(c_double) :: connect_timeout
     type(c_ptr) :: remote_shell = c_null_ptr
     type(c_ptr) :: spawn_command = c_null_ptr
     type(c_ptr) :: spawn_info = c_null_ptr

@@ -184,15 +184,15 @@ module quo_elastic_types
     !> MPI_THREAD_MULTIPLE.
     integer(c_int) :: max_ranks = 0
     !> Most processes that are started together and leave together; 0: all of one growth.
-    integer(c_int) :: unit = 0
+    integer(c_int) :: processes_per_spawn = 0
     !> More processes may be started than the launcher has slots for.
-    logical :: crowded = .false.
+    logical :: allow_oversubscribe = .false.
     !> The job listens for the command quo-elastic.
     logical :: control = .false.
     !> Arrays go in messages of MPI also between ranks of a node.
     logical :: messages = .false.
     !> Seconds that processes may take from their start to being ready; 0: a minute.
-    real(c_double) :: start_limit = 0
+    real(c_double) :: start_timeout = 0
     !> The name of the job; not allocated: the number of the process of rank 0.
     character(len=:, kind=c_char), allocatable :: name
     !> A file for events; not allocated: none.
@@ -202,11 +202,11 @@ module quo_elastic_types
     !> Ranks may use process sets, and rank 0 listens for them.
     logical :: process_sets = .false.
     !> Rank 0 starts processes itself even if that blocks it.
-    logical :: without_starter = .false.
+    logical :: no_spawn_helper = .false.
     !> The fewest ranks that the program can have; 0: one.
-    integer(c_int) :: min = 0
+    integer(c_int) :: min_size = 0
     !> The most ranks that the program can have; 0: as many as there can be.
-    integer(c_int) :: max = 0
+    integer(c_int) :: max_size = 0
     !> The number of ranks is a multiple of this; 0: any. Only one of `step`, `allowed_sizes` and `allows` is given.
     integer(c_int) :: step = 0
     !> The numbers of ranks that the program can have, such as '1,2,4,6'; 'power-of-two' or 'square'.
@@ -216,7 +216,7 @@ module quo_elastic_types
     !> Hosts that the world may grow onto when they are named, and how many processes each takes: 'n1:4,n2:4'.
     character(len=:, kind=c_char), allocatable :: hosts
     !> Seconds in which a named host has to answer; 0: three; negative: not checked.
-    real(c_double) :: reach_limit = 0
+    real(c_double) :: connect_timeout = 0
     !> A remote shell by which a named host is asked, such as 'ssh -o BatchMode=yes'.
     character(len=:, kind=c_char), allocatable :: remote_shell
     !> Program and arguments of what is started, a line each; not allocated: this program.

@@ -33,20 +33,20 @@ contains
     given%size = c_sizeof(given)
     given%initial_ranks = options%initial_ranks
     given%max_ranks = options%max_ranks
-    given%unit = options%unit
-    given%crowded = merge(1, 0, options%crowded)
+    given%processes_per_spawn = options%processes_per_spawn
+    given%allow_oversubscribe = merge(1, 0, options%allow_oversubscribe)
     given%control = merge(1, 0, options%control)
     given%messages = merge(1, 0, options%messages)
-    given%start_limit = options%start_limit
+    given%start_timeout = options%start_timeout
     given%process_sets = merge(1, 0, options%process_sets)
     given%abort_on_death = merge(1, 0, options%abort_on_death)
     given%term_notice = options%term_notice
-    given%without_starter = merge(1, 0, options%without_starter)
-    given%min = options%min
-    given%max = options%max
+    given%no_spawn_helper = merge(1, 0, options%no_spawn_helper)
+    given%min_size = options%min_size
+    given%max_size = options%max_size
     given%step = options%step
     if (associated(options%allows)) given%allows = c_funloc(options%allows)
-    given%reach_limit = options%reach_limit
+    given%connect_timeout = options%connect_timeout
     ready = .true.
     call put(options%name, texts%name, given%name, ready)
     call put(options%log, texts%log, given%log, ready)

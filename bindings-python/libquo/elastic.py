@@ -119,16 +119,16 @@ class World(Handle):
         options = library.WorldOptions(ctypes.sizeof(library.WorldOptions))
         options.initial_ranks = initial_ranks
         options.max_ranks = max_ranks
-        options.unit = processes_per_spawn
-        options.crowded = allow_oversubscribe
+        options.processes_per_spawn = processes_per_spawn
+        options.allow_oversubscribe = allow_oversubscribe
         options.control = control
         options.messages = messages
-        options.start_limit = start_timeout
+        options.start_timeout = start_timeout
         options.name = library.encoded(name)
         options.log = library.encoded(log)
         options.plan = library.encoded(plan)
-        options.min = min_size
-        options.max = max_size
+        options.min_size = min_size
+        options.max_size = max_size
         options.step = step
         if callable(allowed_sizes):
             # Kept for as long as the library may call it.

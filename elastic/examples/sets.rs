@@ -28,7 +28,7 @@ fn main() -> Result<()> {
             .max_ranks(5)
             .processes_per_spawn(1)
             .allow_oversubscribe(true)
-            .start_limit(Duration::from_secs(20));
+            .start_timeout(Duration::from_secs(20));
         (level, sizes) = (ThreadLevel::Multiple, &[4, 5, 3, 5, 4, 3]);
     }
     let mpi = Mpi::initialize_for(level)?;

@@ -56,7 +56,7 @@ program skeleton
   topology%dims = [1, number(1)]
   scheduler = c_funloc(next_size)
   options%max_ranks = maxval([(number(word), word=1, command_argument_count())])
-  options%crowded = .true.
+  options%allow_oversubscribe = .true.
   call reshape_init(topology, ierr, options, decide=scheduler)
   call need(ierr)
   call reshape_getseat(seat, ierr)

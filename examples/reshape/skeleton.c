@@ -120,7 +120,7 @@ main(int argc, char **argv)
     for (int i = 1; i < argc; ++i) {
         if (atoi(argv[i]) > options.max_ranks) options.max_ranks = atoi(argv[i]);
     }
-    options.crowded = 1;
+    options.allow_oversubscribe = 1;
     need(reshape_InitWith(&topology, &options, argc > 1 ? next_size : NULL, &left));
     need(reshape_getSeat(&seat));
     if (RESHAPE_STAYS == seat) {

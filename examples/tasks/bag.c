@@ -237,8 +237,8 @@ main(int argc, char **argv)
     options.initial_ranks = 1;
     if (argc > 3) { /* more processes are started */
         options.max_ranks = atoi(argv[3]);
-        options.crowded = 1;
-        options.unit = 1;
+        options.allow_oversubscribe = 1;
+        options.processes_per_spawn = 1;
     }
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     for (int item = 0; item < ITEMS; ++item) bag[in_bag++] = item;

@@ -78,7 +78,7 @@ fn process(pid: u32, options: &Options) -> anyhow::Result<ExitCode> {
     let terminal = std::io::stdout().is_terminal() && !options.json && !options.once;
     let screen = if terminal { Screen::open()? } else { None };
     let mut is_first = true;
-    while let Some(seen) = process.look()? {
+    while let Some(seen) = process.observe()? {
         let text = match options.json {
             true => observe::json(&seen)?,
             false => observe::display(&seen, Look::stdout()),

@@ -28,7 +28,7 @@ impl OwnFile {
 
     /// Returns the file with its current status; `None` if the program has closed the descriptor or
     /// opened another file under its number.
-    pub(crate) fn look(&self) -> Option<(BorrowedFd<'_>, Stat)> {
+    pub(crate) fn verified(&self) -> Option<(BorrowedFd<'_>, Stat)> {
         let file = self.file.as_ref()?.as_fd();
         let status = fstat(file).ok()?;
         (identity(&status) == self.identity).then_some((file, status))
@@ -46,7 +46,7 @@ fn identity(status: &Stat) -> (u64, u64) {
 
 impl Drop for OwnFile {
     fn drop(&mut self) {
-        if self.look().is_none()
+        if self.verified().is_none()
             && let Some(file) = self.file.take()
         {
             // The number now belongs to another file, which stays open.
@@ -79,9 +79,9 @@ pub(crate) mod tests {
     fn file_in_the_place_of_ours_stays_open() {
         let other = tempfile::NamedTempFile::new().unwrap();
         let mut own = OwnFile::keep(tempfile::tempfile().unwrap()).unwrap();
-        assert!(own.look().is_some());
+        assert!(own.verified().is_some());
         let number = replace(&mut own, other.as_file());
-        assert!(own.look().is_none());
+        assert!(own.verified().is_none());
         drop(own);
         assert!(is_open_as(number, other.path()));
     }
@@ -90,7 +90,7 @@ pub(crate) mod tests {
     fn own_file_is_closed_in_the_end() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let own = OwnFile::keep(file.reopen().unwrap()).unwrap();
-        let number = own.look().unwrap().0.as_raw_fd();
+        let number = own.verified().unwrap().0.as_raw_fd();
         assert!(is_open_as(number, file.path()));
         drop(own);
         assert!(!is_open_as(number, file.path()));

@@ -35,7 +35,7 @@ program elastic_controlled
   folder = trim(word)
   call get_command_argument(4, word)
   read (word, *) options%max_ranks
-  options%crowded = .true.
+  options%allow_oversubscribe = .true.
   options%log = folder//'/events'
   options%control = .true.
   options%control_folder = folder//'/sockets'

@@ -57,7 +57,7 @@ fn main() -> Result<(), Failed> {
         .max_ranks(most)
         .allow_oversubscribe(!folder.join("slots").exists())
         .processes_per_spawn(1)
-        .start_limit(Duration::from_secs(seconds))
+        .start_timeout(Duration::from_secs(seconds))
         .spawn_command(folder.join("joiner").to_string_lossy(), words.clone())
         .log(folder.join("events"))
         .manager(ControlSocket::in_folder(folder.join("sockets")));

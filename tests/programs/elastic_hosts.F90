@@ -26,7 +26,7 @@ program elastic_hosts
   read (word, *) options%max_ranks
   call get_command_argument(2, word)
   options%hosts = trim(word)
-  options%start_limit = 30
+  options%start_timeout = 30
   call quo_world_create(w, options, ierr)
   call need(ierr)
   do

@@ -95,9 +95,9 @@ main(int argc, char **argv)
     fflush(stdout);
     options.initial_ranks = atoi(argv[1]);
     options.max_ranks = atoi(argv[2]);
-    options.unit = 1;
-    options.crowded = 1;
-    options.start_limit = 4;
+    options.processes_per_spawn = 1;
+    options.allow_oversubscribe = 1;
+    options.start_timeout = 4;
     options.abort_on_death = guard = atoi(argv[5]);
     CHECK(QUO_world_create(&world, &options));
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

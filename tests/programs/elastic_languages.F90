@@ -58,11 +58,11 @@ program elastic_languages
   options%initial_ranks = 2
   options%name = 'parity'
   options%process_sets = .true.
-  options%min = 2
-  options%max = 4
+  options%min_size = 2
+  options%max_size = 4
   options%allowed_sizes = '2,4'
   options%hosts = 'n1:2,n2:2'
-  options%reach_limit = 1
+  options%connect_timeout = 1
   options%slurm = quo_slurm_options_t(wait=10)
   options%term_notice = 600
   options%notice_folder = '/'

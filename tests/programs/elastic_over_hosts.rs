@@ -49,7 +49,7 @@ fn main() -> Result<(), Failed> {
     let mut options = WorldOptions::new()
         .max_ranks(most)
         .allow_oversubscribe(false)
-        .start_limit(Duration::from_secs(30));
+        .start_timeout(Duration::from_secs(30));
     let mut steps = Vec::new();
     for word in words {
         match word.split(' ').collect::<Vec<_>>()[..] {

@@ -31,8 +31,8 @@ program elastic_sizes
   call MPI_Init_thread(MPI_THREAD_MULTIPLE, provided, mpi_code)
   options%max_ranks = number(1)
   options%initial_ranks = number(2)
-  options%crowded = .true.
-  options%start_limit = 20
+  options%allow_oversubscribe = .true.
+  options%start_timeout = 20
   call quo_world_create(w, options, ierr)
   call need(ierr)
   call refused()

@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut options = WorldOptions::new().initial_ranks(start);
     options = options.allow_oversubscribe(number("ELASTIC_EXACT")?.is_none());
     if let Some(most) = number("ELASTIC_MOST")? {
-        options = options.max_ranks(most).start_limit(Duration::from_secs(20));
+        options = options.max_ranks(most).start_timeout(Duration::from_secs(20));
     }
     if let Some(unit) = number("ELASTIC_UNIT")? {
         options = options.processes_per_spawn(unit);

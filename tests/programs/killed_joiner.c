@@ -58,7 +58,7 @@ main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     options.initial_ranks = 1;
     options.max_ranks = 2;
-    options.crowded = 1;
+    options.allow_oversubscribe = 1;
     code = QUO_program_run(&program, &options, argc, argv);
     printf("ended with %d after %d steps: %s\n", code, steps, QUO_last_error());
     fflush(stdout);

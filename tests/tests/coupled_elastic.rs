@@ -178,7 +178,7 @@ fn the_same_with_a_library_that_keeps_its_context() -> Result<()> {
 fn started_and_ended_ranks_leave_the_bits_unchanged() -> Result<()> {
     let coupled = Coupled::new()?;
     let job = coupled.elastic(Job::new(1, &coupled.program));
-    let outcome = job.arg("--max-ranks").arg("8").arg("--crowded").run()?;
+    let outcome = job.arg("--max-ranks").arg("8").arg("--oversubscribe").run()?;
     if let Ok(result) = coupled.result()
         && let Some(back_end) = result["elastic"]["back_end"].as_str()
         && let Some((_, reason)) = back_end.split_once("parked ranks only: ")

@@ -137,7 +137,7 @@ fn elastic(options: &Options, profiler: &Path, built: &Path, deck: &Path) -> Res
         "1",
         "--max-ranks",
         "6",
-        "--crowded",
+        "--oversubscribe",
         "--hold",
     ]);
     run.arg("--deck")

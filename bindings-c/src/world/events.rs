@@ -142,7 +142,7 @@ impl Open {
 
 /// Passes new events to the function of the program, while no call of the world is in progress: the
 /// function may make calls itself.
-pub(super) fn bring(w: *mut QUO_world_t) {
+pub(super) fn deliver_events(w: *mut QUO_world_t) {
     // A world that no longer exists has no events.
     while let Ok(Some((handler, events))) = with(w, |open| Ok(open.news())) {
         for event in &events {

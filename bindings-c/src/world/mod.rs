@@ -84,7 +84,7 @@ pub(crate) fn agree<T>(
     make: impl FnOnce(usize) -> Result<(T, (c_int, c_int)), Failure>,
 ) -> Result<T, Failure> {
     let peers = LaunchedPeers::of_world().map_err(Error::from)?;
-    let check = || peers.look("create");
+    let check = || peers.check_liveness("create");
     let limits =
         WaitLimits { check_peers: &check, ..WaitLimits::for_at_most(Duration::from_secs(60)) };
     let world = Communicator::world_within(&limits).map_err(Error::from)?;
@@ -148,7 +148,7 @@ pub extern "C" fn QUO_world_end(w: *mut QUO_world_t) -> c_int {
         }
         // Looked up first, to distinguish a wrong handle from a late call.
         drop(held(w)?);
-        events::bring(w);
+        events::deliver_events(w);
         let open = WORLDS.remove(w.addr())?;
         end(open)
     })
@@ -302,7 +302,7 @@ pub extern "C" fn QUO_world_probe(w: *mut QUO_world_t, out_enters: RawOut<c_int>
             Ok(open.seen.has_handler())
         })?;
         if brings {
-            events::bring(w);
+            events::deliver_events(w);
         }
         Ok(())
     })

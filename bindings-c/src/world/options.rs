@@ -54,15 +54,15 @@ pub struct QUO_world_options_t {
     /// Maximum number of ranks; 0: the number launched.
     pub max_ranks: c_int,
     /// Number of processes that start and leave together; 0: all of one growth.
-    pub unit: c_int,
+    pub processes_per_spawn: c_int,
     /// True if more processes may be started than the launcher has slots for.
-    pub crowded: c_int,
+    pub allow_oversubscribe: c_int,
     /// True if the job listens for `quo-elastic`.
     pub control: c_int,
     /// True if arrays are sent in messages even within a node.
     pub messages: c_int,
     /// Seconds within which started processes must be ready; 0: a minute.
-    pub start_limit: f64,
+    pub start_timeout: f64,
     /// Name of the job, or NULL.
     pub name: Text,
     /// File for events, or NULL.
@@ -72,11 +72,11 @@ pub struct QUO_world_options_t {
     /// True if ranks use process sets.
     pub process_sets: c_int,
     /// True if rank 0 starts processes itself.
-    pub without_starter: c_int,
+    pub no_spawn_helper: c_int,
     /// Minimum number of ranks; 0: one.
-    pub min: c_int,
+    pub min_size: c_int,
     /// Maximum number of ranks of the program; 0: the capacity of the world.
-    pub max: c_int,
+    pub max_size: c_int,
     /// Divisor of all sizes; 0: any.
     pub step: c_int,
     /// Allowed sizes, or NULL.
@@ -88,7 +88,7 @@ pub struct QUO_world_options_t {
     /// Hosts and their slots, or NULL.
     pub hosts: Text,
     /// Seconds in which a named host has to answer; 0: three; negative: no check.
-    pub reach_limit: f64,
+    pub connect_timeout: f64,
     /// Remote shell to query named hosts, or NULL.
     pub remote_shell: Text,
     /// Program and arguments to start, one word per line, or NULL.
@@ -174,7 +174,7 @@ pub(crate) fn hosts(text: Text, name: &str) -> Result<Vec<String>, Failure> {
 /// Returns the sizes that the program can have, for a world with this capacity.
 fn bounds(given: &QUO_world_options_t, capacity: usize) -> Result<Option<Bounds>, Failure> {
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-    let (min, max) = (count("min", given.min)?, count("max", given.max)?);
+    let (min, max) = (count("min_size", given.min_size)?, count("max_size", given.max_size)?);
     let step = count("step", given.step)?.map(number);
     let sizes = optional(given.allowed_sizes, "allowed_sizes")?;
     let listed = |text: &str| {
@@ -237,19 +237,20 @@ pub(crate) fn wanted(given: In<QUO_world_options_t>, launched: usize) -> Result<
     if let Some(most) = most {
         options = options.max_ranks(most);
     }
-    if let Some(unit) = count("unit", given.unit)? {
+    if let Some(unit) = count("processes_per_spawn", given.processes_per_spawn)? {
         options = options.processes_per_spawn(unit);
     }
-    options =
-        options.allow_oversubscribe(given.crowded != 0).spawn_helper(given.without_starter == 0);
+    options = options
+        .allow_oversubscribe(given.allow_oversubscribe != 0)
+        .spawn_helper(given.no_spawn_helper == 0);
     options = options.abort_on_death(given.abort_on_death != 0);
     let grace = limit(given.term_notice)?;
     if grace != Duration::ZERO {
         options = options.term_notice(grace);
     }
-    let start_limit = limit(given.start_limit)?;
-    if start_limit != Duration::ZERO {
-        options = options.start_limit(start_limit);
+    let start_timeout = limit(given.start_timeout)?;
+    if start_timeout != Duration::ZERO {
+        options = options.start_timeout(start_timeout);
     }
     if let Some(name) = optional(given.name, "name")? {
         options = options.name(name);
@@ -285,10 +286,10 @@ fn of_hosts(
         })?;
         options = options.host(name, slots);
     }
-    if given.reach_limit < 0.0 {
+    if given.connect_timeout < 0.0 {
         options = options.connect_timeout(Duration::ZERO);
-    } else if given.reach_limit != 0.0 {
-        options = options.connect_timeout(limit(given.reach_limit)?);
+    } else if given.connect_timeout != 0.0 {
+        options = options.connect_timeout(limit(given.connect_timeout)?);
     }
     if let Some(placement) = optional(given.placement, "placement")? {
         let placement =

@@ -238,7 +238,7 @@ impl Host for Driver<'_> {
             Ok((world.probe()?, open.seen.has_handler()))
         })?;
         if brings {
-            events::bring(self.world);
+            events::deliver_events(self.world);
         }
         Ok(is_due)
     }
@@ -264,7 +264,7 @@ impl Host for Driver<'_> {
                 Err(error) => Err(error.into()),
             }
         });
-        events::bring(self.world);
+        events::deliver_events(self.world);
         done?;
         self.rounds = rounds;
         Ok((position, self.standing()?))
@@ -320,7 +320,7 @@ fn run_over(
         }
     };
     let is_alike = done.as_ref().err().is_none_or(|stopped| stopped.number == -2);
-    events::bring(world);
+    events::deliver_events(world);
     let open = WORLDS.remove(world.addr())?;
     if is_alike {
         // After a branch to nowhere on all ranks, the sleeping processes are notified of the end.

@@ -125,7 +125,7 @@ pub extern "C" fn QUO_window_move_end(w: *mut QUO_world_t) -> c_int {
 pub extern "C" fn QUO_world_commit(w: *mut QUO_world_t) -> c_int {
     entry("QUO_world_commit", || {
         let done = with(w, |open| Ok(open.take_window(true)?.commit(Ok(()))?));
-        events::bring(w);
+        events::deliver_events(w);
         done
     })
 }
@@ -143,7 +143,7 @@ pub extern "C" fn QUO_world_abort(w: *mut QUO_world_t, reason: Text) -> c_int {
                 Ok(()) => Err(invalid_state("a resize that was to be given up is done")),
             }
         });
-        events::bring(w);
+        events::deliver_events(w);
         done
     })
 }

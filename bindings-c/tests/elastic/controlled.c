@@ -27,7 +27,7 @@ main(int argc, char **argv)
     options.name = argv[1];
     options.initial_ranks = atoi(argv[2]);
     options.max_ranks = atoi(argv[4]);
-    options.crowded = 1;
+    options.allow_oversubscribe = 1;
     options.log = events;
     options.control = 1;
     options.control_folder = sockets;

@@ -62,7 +62,7 @@ main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     options.max_ranks = atoi(argv[1]);
     options.hosts = argv[2];
-    options.start_limit = 30;
+    options.start_timeout = 30;
     REQUIRE_OK(QUO_world_create(&w, &options));
     for (;;) {
         REQUIRE_OK(QUO_world_status(w, &status));

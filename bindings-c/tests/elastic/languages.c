@@ -299,11 +299,11 @@ main(int argc, char **argv)
     options.initial_ranks = 2;
     options.name = "parity";
     options.process_sets = 1;
-    options.min = 2;
-    options.max = 4;
+    options.min_size = 2;
+    options.max_size = 4;
     options.allowed_sizes = "2,4";
     options.hosts = "n1:2,n2:2";
-    options.reach_limit = 1;
+    options.connect_timeout = 1;
     slurm.wait = 10;
     options.slurm = &slurm;
     options.term_notice = 600;

@@ -52,8 +52,8 @@ main(int argc, char **argv)
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &check_rank);
-    WRONG(min, -1, "min is -1");
-    WRONG(max, -1, "max is -1");
+    WRONG(min_size, -1, "min_size is -1");
+    WRONG(max_size, -1, "max_size is -1");
     WRONG(step, 7, "no size");
     WRONG(allowed_sizes, "1,many", "allowed_sizes is \"1,many\"");
     WRONG(hosts, "n1", "NAME:SLOTS");
@@ -61,11 +61,11 @@ main(int argc, char **argv)
     WRONG(spawn_command, "", "spawn_command is empty");
     WRONG(control_folder, "/nowhere", "control is 0");
     options.initial_ranks = 1;
-    options.min = 2;
-    options.max = 6;
+    options.min_size = 2;
+    options.max_size = 6;
     wrong(&options, "1 ranks at the start (the option initial_ranks): bounds: 1 processes are not allowed; 2 is the nearest");
     options.step = 3;
-    options.min = 1;
+    options.min_size = 1;
     wrong(&options, "1 processes are not allowed; 3 is the nearest that is, and ");
     options = (QUO_world_options_t)QUO_WORLD_OPTIONS_INIT;
     options.step = 2;
@@ -79,9 +79,9 @@ main(int argc, char **argv)
     options = (QUO_world_options_t)QUO_WORLD_OPTIONS_INIT;
     options.initial_ranks = 1;
     asks(&options, QUO_SUCCESS, "");
-    options.max = 1;
+    options.max_size = 1;
     asks(&options, QUO_ERR_REFUSED, "2 processes are not allowed");
-    options.max = 0;
+    options.max_size = 0;
     options.allowed_sizes = "square";
     asks(&options, QUO_ERR_REFUSED, "2 processes are not allowed");
     options.allowed_sizes = "power-of-two";
@@ -96,8 +96,8 @@ main(int argc, char **argv)
     options.remote_shell = "ssh -o BatchMode=yes";
     options.spawn_info = "key=value\nother=1";
     options.spawn_command = "program\nargument";
-    options.reach_limit = -1;
-    options.without_starter = 1;
+    options.connect_timeout = -1;
+    options.no_spawn_helper = 1;
     options.slurm = &slurm;
     slurm.wait = 2;
     slurm.submit = "--constraint=fast\n--exclusive";

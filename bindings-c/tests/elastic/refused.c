@@ -38,9 +38,9 @@ before_there_is_a_world(void)
     CHECK_CODE(QUO_world_create(&w, &options), QUO_ERR_INVLD_ARG);
     CHECK_ERROR_NAMES("the plan");
     options.plan = NULL;
-    options.start_limit = -1;
+    options.start_timeout = -1;
     CHECK_CODE(QUO_world_create(&w, &options), QUO_ERR_INVLD_ARG);
-    options.start_limit = 0;
+    options.start_timeout = 0;
     options.size = 3;
     CHECK_CODE(QUO_world_create(&w, &options), QUO_ERR_INVLD_ARG);
     CHECK_ERROR_NAMES("QUO_world_options_t");

@@ -10,8 +10,8 @@
 /* The original structures. */
 typedef struct {
     size_t size;
-    int initial_ranks, max_ranks, unit, crowded, control, messages;
-    double start_limit;
+    int initial_ranks, max_ranks, processes_per_spawn, allow_oversubscribe, control, messages;
+    double start_timeout;
     const char *name, *log, *plan;
 } first_options_t;
 

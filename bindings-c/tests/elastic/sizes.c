@@ -237,8 +237,8 @@ main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &check_rank);
     options.max_ranks = atoi(argv[1]);
     options.initial_ranks = atoi(argv[2]);
-    options.crowded = 1;
-    options.start_limit = 20;
+    options.allow_oversubscribe = 1;
+    options.start_timeout = 20;
     REQUIRE_OK(QUO_world_create(&w, &options));
     callbacks.give = give;
     callbacks.take = take;

@@ -254,7 +254,7 @@ impl Reshape {
                     (chosen, asked) = (Some(to), Some(RequestId(request)));
                 }
             }
-            chosen = self.hear(chosen)?;
+            chosen = self.broadcast(chosen)?;
             while chosen.is_some() && !enters {
                 enters = self.world.probe()?;
                 // A rank that has entered the resize decides no more.
@@ -262,7 +262,7 @@ impl Reshape {
                     let step = self.world.requests().and_then(|all| all.step_of(request));
                     step.is_some_and(|step| !step.is_end())
                 });
-                if !enters && !self.hear(open)? {
+                if !enters && !self.broadcast(open)? {
                     chosen = None;
                 }
             }
@@ -316,7 +316,7 @@ impl Reshape {
     }
 
     /// Broadcasts the value of rank 0.
-    fn hear<T: serde::Serialize + for<'a> serde::Deserialize<'a>>(
+    fn broadcast<T: serde::Serialize + for<'a> serde::Deserialize<'a>>(
         &self,
         mine: T,
     ) -> Result<T, ReshapeError> {

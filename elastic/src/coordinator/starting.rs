@@ -195,7 +195,7 @@ impl Starts {
             overdue.ready.take().into_iter().for_each(Unit::send_away);
         }
         let marker = EnvMarker::new(overdue.number, overdue.unit);
-        let may_stay = spawn_command.crowded && is_free && !overdue.is_second;
+        let may_stay = spawn_command.oversubscribe && is_free && !overdue.is_second;
         let Ended { all, told, left } = if may_stay {
             spawn_command.hung_spawn.spare(&marker)
         } else {
@@ -214,7 +214,7 @@ impl Starts {
         if let Some(spawn_helper) = self.spawn_helper.as_ref().filter(|_| is_elsewhere) {
             spawn_helper.abandon();
         }
-        let is_beside = all || spawn_command.crowded && is_free;
+        let is_beside = all || spawn_command.oversubscribe && is_free;
         let Start { number, resize, thread, is_second, limit, .. } = overdue;
         let detail = format!(
             "MPI has not come back from the start within {} s: what was started is no program of it, or has \

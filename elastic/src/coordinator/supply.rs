@@ -24,5 +24,5 @@ pub trait Supply: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// Why there are none; the request is aborted with this cause.
-    fn bring(&self, request: RequestId, nodes: u32) -> Result<Vec<String>, Cause>;
+    fn obtain_nodes(&self, request: RequestId, nodes: u32) -> Result<Vec<String>, Cause>;
 }

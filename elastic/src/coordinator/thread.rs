@@ -284,7 +284,7 @@ impl CoordinatorThread {
         let shared = Arc::clone(&self.shared);
         let thread = std::thread::Builder::new().name("elastic-supply".to_owned());
         let thread = thread.spawn(move || {
-            let brought = supply.bring(request, nodes);
+            let brought = supply.obtain_nodes(request, nodes);
             let _ = shared.sender.send(Message::Brought(request, brought));
         });
         match thread {

@@ -30,7 +30,7 @@ pub(super) fn create(options: WorldOptions) -> Result<World, Error> {
     let group = Error::group(CALL);
     let term = options.takes_term.then(SigtermGuard::hold);
     let peers = LaunchedPeers::of_world().map_err(&group)?;
-    let check = || peers.look(CALL);
+    let check = || peers.check_liveness(CALL);
     let limits = wait_limits(PATIENCE, &check);
     let world = match Intercommunicator::parent().map_err(&group)? {
         Some(parent) => {

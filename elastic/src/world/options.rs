@@ -162,7 +162,7 @@ impl WorldOptions {
     /// Sets the time from the start of processes to their ready point, after which the growth is
     /// aborted. One minute by default.
     #[must_use]
-    pub fn start_limit(self, limit: Duration) -> Self {
+    pub fn start_timeout(self, limit: Duration) -> Self {
         Self { limit: Some(limit), ..self }
     }
 
@@ -351,10 +351,11 @@ impl WorldOptions {
         }
         let host_key = HostKey::of(quo_mpi::running());
         let (limit, host_probe) = (self.limit.unwrap_or(START_LIMIT), self.host_probe.clone());
-        let (hung_spawn, crowded) = (HungSpawn::of(quo_mpi::running()), self.allow_oversubscribe);
+        let (hung_spawn, oversubscribe) =
+            (HungSpawn::of(quo_mpi::running()), self.allow_oversubscribe);
         let is_open_mpi = matches!(quo_mpi::running().family(), quo_mpi::Family::OpenMpi);
         // Other launchers do not fail here, or reap processes only at the end of the job.
-        let count = back_end.slots.filter(|_| is_open_mpi && !crowded);
+        let count = back_end.slots.filter(|_| is_open_mpi && !oversubscribe);
         let slots = count.map(|count| Slots { count, launched });
         let hosts = LaunchHosts::of_launcher(quo_mpi::running());
         let spawn_command = SpawnCommand {
@@ -370,7 +371,7 @@ impl WorldOptions {
         // Other launchers give spawned processes no variable to identify them by.
         let is_bound = is_open_mpi;
         let advice = address_families::advice(quo_mpi::running());
-        Ok(SpawnCommand { crowded, hosts, slots, is_bound, advice, ..spawn_command })
+        Ok(SpawnCommand { oversubscribe, hosts, slots, is_bound, advice, ..spawn_command })
     }
 }
 
@@ -415,12 +416,11 @@ mod tests {
             spawned: Ok(Join::Port),
             ..BackEnd::choose(mpi, None, ThreadLevel::Multiple, room)
         };
-        let limits = |crowded, room| {
-            let limits = WorldOptions::new().max_ranks(8).allow_oversubscribe(crowded).limits(
-                &back_end(room),
-                2,
-                Vec::new(),
-            );
+        let limits = |oversubscribe, room| {
+            let limits = WorldOptions::new()
+                .max_ranks(8)
+                .allow_oversubscribe(oversubscribe)
+                .limits(&back_end(room), 2, Vec::new());
             (limits.most, limits.named, limits.room, limits.room_named)
         };
         // With launchers of other MPIs, slots do not limit growth onto named hosts.
@@ -429,8 +429,8 @@ mod tests {
         assert_eq!(limits(false, Some(SlotCapacity::Exactly(4))), (4, 8, of_slots(4), of_slots(4)));
         assert_eq!(limits(false, Some(SlotCapacity::AtLeast(4))), (4, 8, of_slots(4), None));
         assert_eq!(limits(false, Some(SlotCapacity::Exactly(1))).0, 2, "all that were launched");
-        for (crowded, room) in [(true, Some(SlotCapacity::Exactly(4))), (false, None)] {
-            assert_eq!(limits(crowded, room), (8, 8, None, None));
+        for (oversubscribe, room) in [(true, Some(SlotCapacity::Exactly(4))), (false, None)] {
+            assert_eq!(limits(oversubscribe, room), (8, 8, None, None));
         }
         let launched = WorldOptions::new().limits(&back_end(None), 2, Vec::new());
         assert_eq!((launched.most, launched.named, launched.room), (2, 0, Some(2)));

@@ -70,15 +70,15 @@ impl<T: Table> Lookup<T> {
     pub fn find(&self) -> Option<&'static T> {
         let place = match self.place.load(Ordering::Acquire) {
             ABSENT => return None,
-            UNKNOWN => self.look(),
+            UNKNOWN => self.find_table(),
             place => place,
         };
-        // SAFETY: `look` found a table at this address, which is never freed.
+        // SAFETY: `find_table` found a table at this address, which is never freed.
         (place != ABSENT).then(|| unsafe { &*(place as *const T) })
     }
 
     #[cold]
-    fn look(&self) -> usize {
+    fn find_table(&self) -> usize {
         // SAFETY: the name is zero-terminated; the lookup has no other effect.
         let loaded =
             || unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"memprof_hooks".as_ptr()) } as usize;

@@ -131,11 +131,11 @@ impl Process {
         }
     }
 
-    /// Looks at it; nothing once it has ended.
+    /// Reads the state of the process; `None` once it has ended.
     ///
     /// # Errors
     /// If the kernel denies access to the process.
-    pub fn look(&mut self) -> Result<Option<Seen>, Refusal> {
+    pub fn observe(&mut self) -> Result<Option<Seen>, Refusal> {
         let same = stat(&self.folder).map(|(_, started)| started) == self.started;
         let text = match self.text("smaps") {
             Ok(text) if same && !text.is_empty() => text,
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn own_process_adds_up_to_what_the_kernel_counts() {
         let mut process = Process::open(std::process::id()).expect("it may be looked at");
-        let seen = process.look().expect("a look").expect("it runs");
+        let seen = process.observe().expect("a look").expect("it runs");
         let of = |name: &str| {
             let found = seen.components.iter().find(|held| held.name == name);
             found.map_or(0, |held| held.resident)

@@ -114,7 +114,7 @@ impl MpiGroup {
             raw::quo_mpi_world_ranks(comm.0, size, world.as_mut_ptr())
         })?;
         let peers = LaunchedPeers::new(world)?;
-        let look = || (limits.check_peers)().and_then(|()| peers.look(CALL));
+        let look = || (limits.check_peers)().and_then(|()| peers.check_liveness(CALL));
         let limits = WaitLimits { deadline: limits.deadline, check_peers: &look };
         let made = begun.wait(&limits)?;
         let mut group = Self::adopt(made)?;
@@ -145,7 +145,7 @@ impl MpiGroup {
     /// Waits for an operation of all ranks; the death of a rank that was launched on this host ends
     /// the wait.
     fn wait(&self, operation: Operation, limits: &WaitLimits<'_>) -> Result<(), GroupError> {
-        let own = || self.given.as_ref().map_or(Ok(()), |peers| peers.look("create"));
+        let own = || self.given.as_ref().map_or(Ok(()), |peers| peers.check_liveness("create"));
         let look = || (limits.check_peers)().and_then(|()| own());
         let limits = WaitLimits { deadline: limits.deadline, check_peers: &look };
         operation.wait(&limits).map(drop)

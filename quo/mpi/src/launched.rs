@@ -97,7 +97,7 @@ impl LaunchedPeers {
     ///
     /// # Errors
     /// [`GroupError::Dead`] with the ranks in the communicator.
-    pub fn look(&self, call: &'static str) -> Result<(), GroupError> {
+    pub fn check_liveness(&self, call: &'static str) -> Result<(), GroupError> {
         let now = Instant::now();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if now < state.next {

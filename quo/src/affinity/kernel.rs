@@ -161,7 +161,7 @@ impl Backend for Kernel {
         if self.alone.is_some_and(|alone| alone.load(Ordering::Relaxed) != 0) {
             return Ok(1);
         }
-        let links = match self.tasks.look() {
+        let links = match self.tasks.verified() {
             Some((_, status)) => status.st_nlink,
             // The program has closed the folder.
             None => rustix::fs::fstat(open_tasks()?)?.st_nlink,
@@ -174,7 +174,7 @@ impl Backend for Kernel {
         // The buffer holds about thirty entries at a time, without an allocation.
         let mut buffer = [MaybeUninit::uninit(); 1_024];
         let anew;
-        let tasks = match self.tasks.look() {
+        let tasks = match self.tasks.verified() {
             Some((tasks, _)) => tasks,
             None => {
                 anew = open_tasks()?;

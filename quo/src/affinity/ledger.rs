@@ -230,7 +230,7 @@ impl Ledger {
 
     /// Tries to restore owed masks. `give` gets a thread, the mask it was given, and the mask it is
     /// owed, and returns the mask of the thread afterwards; `None` ends the debt.
-    pub(super) fn settle(
+    pub(super) fn restore_owed(
         &mut self,
         mut give: impl FnMut(ThreadId, &CpuSet, &CpuSet) -> Option<CpuSet>,
     ) {
@@ -347,7 +347,7 @@ mod tests {
         ledger.owe(7, set("0-1"), set("3"));
         ledger.owe(8, set("0"), set("3"));
         ledger.owe(9, set("5"), set("3"));
-        ledger.settle(|thread, _, _| match thread {
+        ledger.restore_owed(|thread, _, _| match thread {
             7 => Some(set("1")),
             8 => Some(set("0")),
             _ => None,

@@ -111,7 +111,7 @@ impl BindingStack {
         resolve: impl FnOnce(&CpuSet) -> Result<Aim, E>,
     ) -> Result<CpuSet, E> {
         let mut ledger = lock(&*self.backend);
-        settle(&*self.backend, &mut ledger);
+        restore_owed(&*self.backend, &mut ledger);
         let mut mover = Mover::new(&*self.backend, "push");
         let now = mover.read()?;
         let Aim { cpus, unbound, confines } = resolve(&now)?;
@@ -161,7 +161,7 @@ impl BindingStack {
     /// [`BindError::System`] leave the entry on the stack.
     pub fn pop(&mut self) -> Result<CpuSet, BindError> {
         let mut ledger = lock(&*self.backend);
-        settle(&*self.backend, &mut ledger);
+        restore_owed(&*self.backend, &mut ledger);
         let place = ledger.to_pop(self.number, self.backend.caller());
         let place = place.ok_or(BindError::NothingPushed)?;
         let (mask, shortfall) = pop(&*self.backend, &mut ledger, place)?;
@@ -185,9 +185,9 @@ impl BindingStack {
 
     /// Restores masks that an earlier pop could not restore, if they are allowed by now. Returns
     /// true if some thread was owed a mask.
-    pub(crate) fn settle(&mut self) -> bool {
+    pub(crate) fn restore_owed(&mut self) -> bool {
         let mut ledger = lock(&*self.backend);
-        let owed = settle(&*self.backend, &mut ledger);
+        let owed = restore_owed(&*self.backend, &mut ledger);
         if owed && ledger.owes_nothing() {
             self.shortfall = None;
         }
@@ -209,11 +209,11 @@ fn lock(backend: &dyn Backend) -> MutexGuard<'_, Ledger> {
     ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn settle(backend: &dyn Backend, ledger: &mut Ledger) -> bool {
+fn restore_owed(backend: &dyn Backend, ledger: &mut Ledger) -> bool {
     if ledger.owes_nothing() {
         return false;
     }
-    ledger.settle(|thread, given, wanted| {
+    ledger.restore_owed(|thread, given, wanted| {
         // A mask that was changed since belongs to the program.
         let now = backend.mask(thread).ok().filter(|now| now == given)?;
         match backend.set_mask(thread, wanted) {

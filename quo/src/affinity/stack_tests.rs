@@ -463,8 +463,8 @@ fn mask_of_a_taken_cpu_comes_back_with_the_cpu() {
         stack.pop().unwrap();
         assert_eq!(fake.snapshot()[&1], set("1-3"));
         *fake.granted.lock().unwrap() = None;
-        assert!(stack.settle());
-        assert!(!stack.settle());
+        assert!(stack.restore_owed());
+        assert!(!stack.restore_owed());
         let masks = ["0", "0", "5"].map(set);
         assert_eq!(fake.masks(), masks[..count]);
     }
@@ -478,7 +478,7 @@ fn mask_that_a_program_set_meanwhile_is_left_alone() {
     stack.pop().unwrap();
     fake.put(1, set("2"));
     *fake.granted.lock().unwrap() = None;
-    stack.settle();
+    stack.restore_owed();
     assert_eq!(fake.masks(), [set("2")]);
 }
 
@@ -621,14 +621,14 @@ fn shortfall_stays_until_a_debt_is_settled() {
     let (fake, mut stack) = process(&["0"]);
     *fake.granted.lock().unwrap() = Some(set("0-1"));
     assert_eq!(push(&mut stack, "0-3").unwrap(), set("0-1"));
-    assert!(!stack.settle());
+    assert!(!stack.restore_owed());
     assert_eq!(stack.shortfall().unwrap().asked, set("0-3"));
     *fake.granted.lock().unwrap() = Some(set("1"));
     fake.put(1, set("1"));
     stack.pop().unwrap();
     assert_eq!(stack.shortfall().unwrap().asked, set("0"));
     *fake.granted.lock().unwrap() = None;
-    assert!(stack.settle());
+    assert!(stack.restore_owed());
     assert_eq!((stack.shortfall(), fake.masks()), (None, vec![set("0")]));
 }
 

@@ -182,7 +182,7 @@ impl Shared {
                 role: Role::Adapts(self.identity),
                 settings,
                 limit,
-                watch: &|| watch.look(),
+                watch: &|| watch.check_liveness(),
                 prepare: &mut || unwound.unwind(),
                 backend: Some(Arc::clone(&self.backend)),
                 claimed: old.claimed.clone(),
@@ -281,7 +281,7 @@ impl Unwound<'_> {
     /// Best effort: the error to report is the one that led here.
     fn wind(&mut self) {
         let mut bindings = self.shared.bindings();
-        bindings.settle();
+        bindings.keep_confined();
         while let Some(mask) = self.masks.pop() {
             if bindings.stack.push(mask.clone()).is_err() {
                 return;
@@ -310,7 +310,7 @@ impl<'a> Quiet<'a> {
         Self { state, next: Cell::new(Instant::now() + LOOK), asleep_since: Cell::new(None) }
     }
 
-    fn look(&self) -> Result<(), GroupError> {
+    fn check_liveness(&self) -> Result<(), GroupError> {
         let now = Instant::now();
         if self.state.retired || now < self.next.get() {
             return Ok(());

@@ -58,13 +58,13 @@ pub(super) fn now() -> u64 {
 pub(super) fn version() -> u64 {
     // The time first: a change after the check is found when that time has passed.
     let until = now().saturating_add(u64::try_from(RECENT.as_nanos()).unwrap_or(0));
-    let version = look();
+    let version = read_version();
     LAST.0.store(version, Ordering::Relaxed);
     LAST.1.store(until, Ordering::Release);
     version
 }
 
-fn look() -> u64 {
+fn read_version() -> u64 {
     // Never waited for: a forked child would wait for a thread that it does not have.
     let Ok(mut files) = FILES.try_lock() else { return Files::open().fresh_version() };
     if let Some((process, known)) = &*files
@@ -133,7 +133,7 @@ impl Files {
 
 /// Reads a kernel file again, usually in one system call.
 fn contents(file: &OwnFile) -> Option<Vec<u8>> {
-    let (file, _) = file.look()?;
+    let (file, _) = file.verified()?;
     let (mut text, mut piece) = (Vec::new(), [0; 4096]);
     loop {
         let place = text.len() as u64;
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn recent_version_is_that_of_the_last_look() {
+    fn recent_version_is_the_one_read_last() {
         let seen = version();
         assert_eq!(recent_version(), seen);
         LAST.1.store(0, Ordering::Release);

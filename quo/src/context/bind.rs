@@ -54,7 +54,7 @@ impl Bindings {
 
     /// Keeps this rank inside its currently allowed CPUs once nothing is pushed. Refusals of the
     /// kernel are ignored: later pushes report them.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn keep_confined(&mut self) {
         self.unsettled = self.depth() > 0;
         if !self.unsettled && self.leave().is_ok() && self.confined {
             let _ = self.enter(|_| false);
@@ -150,7 +150,7 @@ impl Context {
     pub(crate) fn open_phase(&self) -> Result<(), Error> {
         let mut bindings = self.shared.bindings();
         bindings.require_steady("phase")?;
-        if bindings.stack.settle() {
+        if bindings.stack.restore_owed() {
             let mask = bindings.stack.current()?;
             bindings.publish(&mask)?;
         }
@@ -196,7 +196,7 @@ impl Context {
         bindings.publish(&mask)?;
         bindings.follow(&mask)?;
         if bindings.unsettled {
-            bindings.settle();
+            bindings.keep_confined();
         }
         Ok(())
     }

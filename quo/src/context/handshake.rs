@@ -84,7 +84,8 @@ pub(super) fn handshake(
     let peers = Watch::new(&gathered, group.rank());
     // Ranks that adapt watch those of their old context, some of which may leave now.
     let is_over = || if gathered.adapts { Ok(()) } else { watch() };
-    let limits = WaitLimits { deadline, check_peers: &|| is_over().and_then(|()| peers.look()) };
+    let limits =
+        WaitLimits { deadline, check_peers: &|| is_over().and_then(|()| peers.check_liveness()) };
     let made = make_segment(&*group, &gathered, role, settings, &limits)?;
     let own = Own { prepare, backend, claimed: &claimed };
     let (attached, settings) = attach(&*group, &gathered, made, own, &limits)?;
@@ -438,7 +439,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn look(&self) -> Result<(), GroupError> {
+    fn check_liveness(&self) -> Result<(), GroupError> {
         if Instant::now() < self.next.get() {
             return Ok(());
         }

@@ -67,7 +67,7 @@ impl Context {
             let mut bindings = self.shared.bindings();
             bindings.own = Arc::clone(&machine.own);
             bindings.confined = machine.bounds.confine();
-            bindings.settle();
+            bindings.keep_confined();
         }
         *state.machine.write().unwrap_or_else(PoisonError::into_inner) = machine;
     }

@@ -192,7 +192,7 @@ impl<'a> Places<'a> {
             return false;
         };
         self.load[object] += 1;
-        self.settle(rank, object);
+        self.assign(rank, object);
         true
     }
 
@@ -210,7 +210,7 @@ impl<'a> Places<'a> {
                 if self.load[object] == level {
                     let Some(rank) = ranks.next() else { return };
                     self.load[object] += 1;
-                    self.settle(rank, object);
+                    self.assign(rank, object);
                 }
             }
             level += 1;
@@ -255,11 +255,11 @@ impl<'a> Places<'a> {
             let Some(left) = self.object_of[moved].replace(free) else { break };
             free = left;
         }
-        self.settle(rank, free);
+        self.assign(rank, free);
         true
     }
 
-    fn settle(&mut self, rank: usize, object: usize) {
+    fn assign(&mut self, rank: usize, object: usize) {
         self.object_of[rank] = Some(object);
         self.free -= 1;
         self.movable |= self.compatible.degree(rank) > 1;

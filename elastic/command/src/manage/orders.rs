@@ -89,7 +89,7 @@ impl Orders {
     ///
     /// # Errors
     /// The job cannot be reached.
-    pub fn settle(
+    pub fn check_orders(
         &mut self,
         job: &str,
         contact: &Contact,

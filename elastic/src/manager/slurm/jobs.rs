@@ -348,7 +348,7 @@ impl Supply for Jobs {
         minutes(facts.end, now(), least).map(drop).map_err(too_late)
     }
 
-    fn bring(&self, request: RequestId, nodes: u32) -> Result<Vec<String>, Cause> {
+    fn obtain_nodes(&self, request: RequestId, nodes: u32) -> Result<Vec<String>, Cause> {
         let number = self.submit(request, nodes)?;
         self.take(number).inspect_err(|_| {
             // A job that cannot be cancelled now is retried, and ends with the world's own job.

@@ -65,7 +65,7 @@ pub(crate) struct SpawnCommand {
     pub hung_spawn: HungSpawn,
     /// True if there may be more processes than slots, so that a hung process takes no slot from
     /// others.
-    pub crowded: bool,
+    pub oversubscribe: bool,
     /// The hosts of a launcher that dies when asked for other hosts, if they are known.
     pub hosts: Option<LaunchHosts>,
     /// True if the processes of an unfinished spawn are killed when rank 0 ends.
@@ -353,7 +353,7 @@ fn hear_ready(
 ) -> Result<Vec<ProcessIdentity>, GroupError> {
     // The unit needs this message in order to notice the end of its parent.
     say_host(inter, host, limits)?;
-    let bytes = hear(inter, (READY, LIVES), limits)?;
+    let bytes = receive_bytes(inter, (READY, LIVES), limits)?;
     Ok(serde_json::from_slice(&bytes).unwrap_or_default())
 }
 
@@ -367,7 +367,7 @@ fn say_host(
 }
 
 /// Receives bytes of any length, after a message with their length.
-fn hear(
+fn receive_bytes(
     inter: &Intercommunicator,
     (length, bytes): (u16, u16),
     limits: &WaitLimits<'_>,
@@ -465,7 +465,8 @@ pub(crate) fn wait_for_welcome(
         |life: &Vec<u8>| serde_json::from_slice::<Option<ProcessIdentity>>(life).ok().flatten();
     let mut lives: Vec<ProcessIdentity> = lives.iter().filter_map(read).collect();
     let is_first = unit.rank() == 0;
-    let host = if is_first { hear(parent, (HOST_LENGTH, HOST), together)? } else { Vec::new() };
+    let host =
+        if is_first { receive_bytes(parent, (HOST_LENGTH, HOST), together)? } else { Vec::new() };
     let host = unit.broadcast(host, 0, together)?;
     let Ok(host) = serde_json::from_slice(&host) else { return Ok(Welcome::Go) };
     let ready = serde_json::to_vec(&lives).unwrap_or_default();
@@ -494,7 +495,7 @@ pub(crate) fn wait_for_welcome(
 }
 
 fn be_told(parent: &Intercommunicator, limits: &WaitLimits<'_>) -> Result<Welcome, GroupError> {
-    let welcome = hear(parent, (LENGTH, WELCOME), limits)?;
+    let welcome = receive_bytes(parent, (LENGTH, WELCOME), limits)?;
     let welcome = serde_json::from_slice(&welcome).unwrap_or(Welcome::Go);
     if matches!(welcome, Welcome::Join(_)) {
         parent.send(&1_u64.to_ne_bytes(), 0, COMING, limits)?;

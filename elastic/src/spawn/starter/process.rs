@@ -187,7 +187,7 @@ impl Starter {
         };
         let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
         link.send(&order).map_err(lost)?;
-        match hear(&mut link).map_err(lost)? {
+        match receive_answer(&mut link).map_err(lost)? {
             Answer::Ready(lives) => {
                 self.is_meeting.store(true, Ordering::Release);
                 let inter = self.take_over();
@@ -195,7 +195,7 @@ impl Starter {
                 let inter = inter.map_err(|error| Trouble::NotReady(error.to_string()))?;
                 // Waits for the disconnect, so that a unit that ends later cannot take the starter
                 // down in the middle of it.
-                hear(&mut link).map_err(lost)?;
+                receive_answer(&mut link).map_err(lost)?;
                 Ok(Unit { inter, lives })
             }
             Answer::NotStarted(reason) => Err(Trouble::NotStarted(reason)),
@@ -233,7 +233,7 @@ impl Starter {
     }
 }
 
-fn hear(link: &mut Link) -> Result<Answer, Error> {
+fn receive_answer(link: &mut Link) -> Result<Answer, Error> {
     link.receive()?.ok_or_else(|| ErrorKind::ConnectionAborted.into())
 }
 

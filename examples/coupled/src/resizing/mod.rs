@@ -48,7 +48,7 @@ pub struct Sizes {
     max_ranks: Option<usize>,
     /// Start processes beyond the launcher's slots.
     #[arg(long)]
-    crowded: bool,
+    oversubscribe: bool,
     /// When it is to have which size, by steps of the flow: `at 40: size 2`.
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
@@ -81,7 +81,7 @@ struct Job<'a> {
     member: Option<Member>,
     progress: Progress,
     /// The bindings in this epoch have not been looked at.
-    looks: bool,
+    explains: bool,
     told: Told,
 }
 
@@ -135,7 +135,7 @@ pub fn run(
         pace,
         member: None,
         progress: Progress::default(),
-        looks: true,
+        explains: true,
         told: Told::default(),
     };
     let ended = job.go();
@@ -171,7 +171,7 @@ fn read_plan(path: &Path) -> Result<Plan> {
 }
 
 fn options(sizes: &Sizes, deck: Option<&Deck>, plan: Option<Plan>) -> Result<WorldOptions> {
-    let mut options = WorldOptions::new().allow_oversubscribe(sizes.crowded);
+    let mut options = WorldOptions::new().allow_oversubscribe(sizes.oversubscribe);
     if let Some(deck) = deck {
         let rows = deck.mesh.ny;
         let fits = move |ranks: u32| rows_held(rows, ranks as usize - 1, ranks as usize).is_ok();
@@ -301,12 +301,12 @@ impl Job<'_> {
         if self.request.progress && layout.rank() == 0 {
             progress(&format!("step {} of {}", at.step, deck.time.steps));
         }
-        if std::mem::take(&mut self.looks) { self.look() } else { Ok(()) }
+        if std::mem::take(&mut self.explains) { self.explain_bindings() } else { Ok(()) }
     }
 
     /// Explains the bindings of the ranks, after the first step of L1 since the ranks are these.
     /// Collective.
-    fn look(&mut self) -> Result<()> {
+    fn explain_bindings(&mut self) -> Result<()> {
         let epoch = self.world.epoch();
         let Some(Member { layout, simulation, coupling }) = &mut self.member else { return Ok(()) };
         let explains = layout.node_rank() == 0;

@@ -61,7 +61,7 @@ impl Job<'_> {
                 self.text = story.deck;
             }
             self.member = Some(self.go_on(layout, member)?);
-            self.looks = true;
+            self.explains = true;
         } else if is_in {
             self.member = member;
         } else if let Some(Member { coupling, .. }) = member {

@@ -298,7 +298,7 @@ pub unsafe extern "C-unwind" fn dlsym() {
         ".cfi_adjust_cfa_offset 8",
         "sub rsp, 8",
         ".cfi_adjust_cfa_offset 8",
-        "call {look}",
+        "call {find_replacement}",
         "add rsp, 8",
         ".cfi_adjust_cfa_offset -8",
         "pop rsi",
@@ -319,7 +319,7 @@ pub unsafe extern "C-unwind" fn dlsym() {
         ".cfi_offset x29, -32",
         ".cfi_offset x30, -24",
         "stp x0, x1, [sp, #16]",
-        "bl {look}",
+        "bl {find_replacement}",
         "mov x16, x0",
         "ldp x0, x1, [sp, #16]",
         "ldp x29, x30, [sp], #32",
@@ -334,13 +334,13 @@ pub unsafe extern "C-unwind" fn dlsym() {
         "ldr x16, [x16, :lo12:{real}]",
         "br x16",
         ".cfi_endproc";
-        look = sym look,
+        find_replacement = sym find_replacement,
         real = sym DLSYM,
     )
 }
 
 /// Returns the address, or 0 where the call has to be passed on unchanged.
-unsafe extern "C-unwind" fn look(handle: *mut c_void, name: *const c_char) -> usize {
+unsafe extern "C-unwind" fn find_replacement(handle: *mut c_void, name: *const c_char) -> usize {
     if name.is_null() || local().guard.get() > 0 {
         return 0;
     }

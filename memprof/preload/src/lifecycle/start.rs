@@ -164,7 +164,7 @@ extern "C" fn load() {
     #[cfg(all(target_env = "gnu", not(test)))]
     await_quick_exit();
     owners::refresh();
-    let standing_aside = conflicts::look();
+    let standing_aside = conflicts::find_conflicts();
     if standing_aside {
         heap::disable();
     } else {
@@ -289,7 +289,7 @@ fn record(keep: bool) {
         if !options.quiet {
             diagnostics::aloud();
         }
-        limit::look();
+        limit::record_limit();
         let kept = writer::keep(options, place, &process);
         GIVEN_UP.store(!kept, Ordering::Relaxed);
         KEPT.store(kept, Ordering::Release);
@@ -304,7 +304,7 @@ fn record(keep: bool) {
                 | conflicts::flags(),
             0,
         );
-        sampler::settle(options, conflicts::allocator());
+        sampler::prepare_sampler(options, conflicts::allocator());
         if options.faults {
             faults::start();
         }

@@ -148,7 +148,7 @@ pub fn mark_opened(base: usize, since: u32, by_mpi: bool) {
         }
     }
     if marked {
-        settle(objects);
+        assign_components(objects);
     }
     REGISTRY.turn.give();
 }
@@ -213,7 +213,7 @@ fn walk() {
     }
     if changed {
         SERIAL.store(serial, Ordering::Release);
-        settle(walk.objects);
+        assign_components(walk.objects);
     }
 }
 
@@ -356,7 +356,7 @@ unsafe fn describe(object: &mut Known, name: &[u8]) {
 }
 
 /// Determines classes and components of all objects, and publishes the table.
-fn settle(objects: &mut [Known; LIMIT]) {
+fn assign_components(objects: &mut [Known; LIMIT]) {
     // SAFETY: this thread holds the lock; zeros are valid.
     let work = unsafe { (*REGISTRY.work.get()).assume_init_mut() };
     let used = REGISTRY.used.load(Ordering::Relaxed);

@@ -58,7 +58,7 @@ fn first_with(name: &[u8]) -> Option<Component> {
 }
 
 /// Looks for conflicts, and records them. Returns true if blocks must not be touched.
-pub fn look() -> bool {
+pub fn find_conflicts() -> bool {
     linked_statically();
     emulated();
     if cfg!(feature = "archive") {

@@ -54,7 +54,7 @@ fn least((base, name): (&[u8], &[u8]), group: &[u8]) -> u64 {
 }
 
 /// Records the limit, if there is one.
-pub fn look() {
+pub fn record_limit() {
     let mut buffer = [0; 2048];
     let Ok(text) = kernel::read_path(c"/proc/self/cgroup", &mut buffer) else { return };
     let Some((version, group)) = group(text) else { return };

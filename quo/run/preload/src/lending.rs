@@ -142,13 +142,17 @@ pub fn reclaim() -> bool {
 /// Returns the number of threads to use beyond the program's own number, `own`, in the region that
 /// starts: for borrowed CPUs that the program's threads leave free. Borrows if others lend, and
 /// gives back if an owner has returned.
-pub fn look(own: usize) -> usize {
-    if ROOM.load(Relaxed) == 0 { look_for(own) } else { borrow().saturating_sub(surplus(own)) }
+pub fn extra_threads(own: usize) -> usize {
+    if ROOM.load(Relaxed) == 0 {
+        borrow_for_team(own)
+    } else {
+        borrow().saturating_sub(surplus(own))
+    }
 }
 
-/// Like [`look`], for a region with a fixed number of threads: borrows for threads without a CPU of
-/// the rank. Returns 0.
-pub fn look_for(team: usize) -> usize {
+/// Like [`extra_threads`], for a region with a fixed number of threads: borrows for threads without
+/// a CPU of the rank. Returns 0.
+pub fn borrow_for_team(team: usize) -> usize {
     if surplus(team) > 0 {
         borrow();
     } else {

@@ -199,12 +199,12 @@ unsafe fn region(real: &AtomicUsize, words: [usize; 8]) -> usize {
     let is_most = || MALLEABLE.load(Relaxed) && asked as u32 as usize == lending::most_threads(own);
     let is_free = asked as u32 == 0 || is_most();
     if is_ours && is_free {
-        set_extra(lending::look(own));
+        set_extra(lending::extra_threads(own));
         if asked as u32 != 0 {
             asked = own + EXTRA.load(Relaxed);
         }
     } else if is_ours {
-        lending::look_for(asked as u32 as usize);
+        lending::borrow_for_team(asked as u32 as usize);
     }
     // SAFETY: by this function's contract.
     let result = unsafe {

@@ -180,7 +180,7 @@ impl Pool {
         let statuses = self.statuses(&fates, now);
         for (name, status) in &statuses {
             self.adopt(name, status);
-            self.settle(name, status, now);
+            self.check_orders(name, status, now);
         }
         self.look_at_memory(&fates, &statuses, now);
         let view = View {
@@ -383,11 +383,11 @@ impl Pool {
     }
 
     /// Checks whether the requests to a job have ended.
-    fn settle(&mut self, name: &str, status: &WorldStatus, now: Time) {
+    fn check_orders(&mut self, name: &str, status: &WorldStatus, now: Time) {
         let Some(contact) = self.contacts.get(name).filter(|_| self.orders.has(name)) else {
             return;
         };
-        match self.orders.settle(name, contact, status, now) {
+        match self.orders.check_orders(name, contact, status, now) {
             Ok(causes) => {
                 causes.iter().for_each(|cause| complain(&format!("{name}: not done: {cause}")));
                 if !self.orders.has(name) {

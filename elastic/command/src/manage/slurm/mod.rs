@@ -102,7 +102,7 @@ impl Manager {
         let mut statuses = Elastic::new();
         // Before the query to Slurm, so that Slurm knows all nodes added before an answer.
         self.take(&mut statuses, here()?);
-        let (mut jobs, nodes) = self.look()?;
+        let (mut jobs, nodes) = self.query_slurm()?;
         let ended: Vec<SlurmJob> =
             jobs.extract_if(.., |job| job.state == JobState::Ended).collect();
         // Jobs on other nodes may take seconds to answer.
@@ -121,7 +121,7 @@ impl Manager {
         }
         let now = now();
         self.adopt(&statuses, &jobs, &nodes);
-        self.settle(&statuses, &jobs, now);
+        self.check_orders(&statuses, &jobs, now);
         let (statuses, contacts): (BTreeMap<u32, WorldStatus>, BTreeMap<u32, Contact>) = statuses
             .into_iter()
             .map(|(number, (status, contact))| ((number, status), (number, contact)))
@@ -165,7 +165,7 @@ impl Manager {
     }
 
     /// Queries Slurm for its jobs and nodes.
-    fn look(&mut self) -> Result<(Vec<SlurmJob>, Vec<SlurmNode>)> {
+    fn query_slurm(&mut self) -> Result<(Vec<SlurmJob>, Vec<SlurmNode>)> {
         let ask = |program: &str, words: &[&str]| {
             let words = words.iter().map(|&word| word.to_owned()).chain(self.partition.clone());
             query(program, &words.collect::<Vec<String>>(), COMMAND_LIMIT)
@@ -248,12 +248,12 @@ impl Manager {
         }
     }
 
-    fn settle(&mut self, statuses: &Elastic, jobs: &[SlurmJob], now: Time) {
+    fn check_orders(&mut self, statuses: &Elastic, jobs: &[SlurmJob], now: Time) {
         for (number, (status, contact)) in statuses {
             let name = number.to_string();
             let Some(flight) = self.flights.get(number).cloned() else { continue };
             if self.orders.has(&name) {
-                match self.orders.settle(&name, contact, status, now) {
+                match self.orders.check_orders(&name, contact, status, now) {
                     Ok(causes) if !causes.is_empty() => {
                         for cause in causes {
                             complain(&format!("job {number} ({}): not done: {cause}", status.job));

@@ -106,7 +106,7 @@ pub fn count_pending_release(state: &ThreadCounters, size: usize) {
 
 /// Counts an allocation of any component.
 pub fn allocated(state: &ThreadCounters, component: Component, size: usize) {
-    settle(state);
+    enter_pending(state);
     know(usize::from(component.0) % LIMIT);
     let own = &state.accounts[usize::from(component.0) % LIMIT];
     let keep = KEEP.0.load(Relaxed);
@@ -131,7 +131,7 @@ pub fn freed(state: &ThreadCounters, component: Component, size: usize) {
         if size < MAX_PENDING {
             return count_pending_release(state, size);
         }
-        settle(state);
+        enter_pending(state);
     } else {
         // The pending counters stay. Their high-water mark is entered first: the total drops now,
         // so a later maximum must not be added to the old total.
@@ -159,13 +159,13 @@ fn run_deferred(state: &ThreadCounters) {
 
 /// Enters the pending counters into the accounts. Called only by the thread that holds the
 /// counters, or when no thread holds them.
-fn settle(state: &ThreadCounters) {
+fn enter_pending(state: &ThreadCounters) {
     if !state.current.is_empty() {
         restart(state, state.current.left(), state.current.component.load(Relaxed));
     }
 }
 
-/// Does what [`settle`] does, then sets the countdown to `left` bytes and the current component to
+/// Does what [`enter_pending`] does, then sets the countdown to `left` bytes and the current component to
 /// `component`.
 fn restart(state: &ThreadCounters, left: i64, component: u32) {
     let was_empty = state.current.is_empty();
@@ -237,7 +237,7 @@ pub fn work_for_caller(local: &Local) {
 /// Moves a block from one component to another; this counts neither as an allocation nor as a
 /// release.
 pub fn given(state: &ThreadCounters, from: Component, to: Component, size: usize) {
-    settle(state);
+    enter_pending(state);
     let (from, to) = (usize::from(from.0) % LIMIT, usize::from(to.0) % LIMIT);
     know(to);
     state.level(from).fall(size as i64, 0);
@@ -297,7 +297,7 @@ fn fold(state: &ThreadCounters, indexes: &[usize], kept: i64) {
 
 /// Folds all accounts of a thread that ends, is gone, or begins a phase.
 pub fn fold_all(state: &ThreadCounters) {
-    settle(state);
+    enter_pending(state);
     for index in in_use() {
         if state.level(index).read() != (0, 0) {
             fold(state, &[index], 0);

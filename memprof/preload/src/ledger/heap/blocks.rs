@@ -241,11 +241,11 @@ pub fn give(block: *const u8, to: Component) -> bool {
 
 /// Returns the owner of a live block.
 pub fn owner_of(block: *const u8) -> Option<Component> {
-    look(block).map(|(owner, _)| owner)
+    owner_and_size(block).map(|(owner, _)| owner)
 }
 
 /// Returns the owner of a block and its requested size.
-pub fn look(block: *const u8) -> Option<(Component, usize)> {
+pub fn owner_and_size(block: *const u8) -> Option<(Component, usize)> {
     if block.is_null() || bootstrap::holds(block) {
         return None;
     }

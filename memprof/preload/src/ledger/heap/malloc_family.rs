@@ -33,14 +33,14 @@ pub fn look_around() {
 #[inline]
 fn passes() -> bool {
     match MODE.load(Ordering::Relaxed) {
-        UNKNOWN => look(),
+        UNKNOWN => decide_if_unguarded(),
         mode => mode == PASSED,
     }
 }
 
 #[cold]
 #[inline(never)]
-fn look() -> bool {
+fn decide_if_unguarded() -> bool {
     if cfg!(any(test, feature = "archive")) || local().guard.get() > 0 && !next_allocator::settled()
     {
         return false;

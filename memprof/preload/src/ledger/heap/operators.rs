@@ -35,14 +35,14 @@ type Delete = unsafe extern "C-unwind" fn(*mut u8, usize, usize);
 #[inline(always)]
 fn replaced() -> bool {
     match MODE.load(Ordering::Relaxed) {
-        UNKNOWN => look(),
+        UNKNOWN => decide_if_unguarded(),
         mode => mode == REPLACED,
     }
 }
 
 #[cold]
 #[inline(never)]
-fn look() -> bool {
+fn decide_if_unguarded() -> bool {
     if crate::base::thread::local().guard.get() > 0 {
         return false;
     }

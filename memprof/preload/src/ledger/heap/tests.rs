@@ -157,7 +157,7 @@ fn run(steps: &[Step], first: u16) {
             _ => {}
         }
         for (block, size, owner) in &blocks {
-            assert_eq!(blocks::look(*block), Some((Component(first + owner), *size)));
+            assert_eq!(blocks::owner_and_size(*block), Some((Component(first + owner), *size)));
             // SAFETY: the block is live.
             assert!(unsafe { calls::malloc_usable_size(*block, 0, 0) } >= *size);
             // SAFETY: all usable bytes are the program's.
@@ -247,7 +247,7 @@ fn the_tool_pays_for_itself() {
     let before = ledger(Component::TOOL.0).allocations;
     let guard = Guard::enter();
     let block = malloc(12_345);
-    assert_eq!(blocks::look(block), Some((Component::TOOL, 12_345)));
+    assert_eq!(blocks::owner_and_size(block), Some((Component::TOOL, 12_345)));
     drop(guard);
     assert!(ledger(Component::TOOL.0).allocations > before);
     free(block);
@@ -260,14 +260,14 @@ fn blocks_from_elsewhere_pass_through() {
     unsafe {
         let block = real(100);
         block.write_bytes(0xff, next_allocator::usable().unwrap()(block));
-        assert_eq!(blocks::look(block), None);
+        assert_eq!(blocks::owner_and_size(block), None);
         assert_eq!(
             calls::malloc_usable_size(block, 0, 0),
             next_allocator::usable().unwrap()(block)
         );
         let block = at_home(225, || calls::realloc(block, 5000, 0, 0));
         assert_eq!(block.read(), 0xff);
-        assert_eq!(blocks::look(block), Some((Component(225), 5000)));
+        assert_eq!(blocks::owner_and_size(block), Some((Component(225), 5000)));
         free(block);
         free(real(64));
     }

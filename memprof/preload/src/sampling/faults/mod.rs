@@ -171,9 +171,9 @@ pub fn thread_begins() {
 }
 
 /// Reads all rings.
-pub fn look() {
+pub fn read_rings() {
     if is_on() {
-        with(Faults::look);
+        with(Faults::read_rings);
     }
 }
 
@@ -228,7 +228,7 @@ impl Faults {
         }
     }
 
-    fn look(&mut self) {
+    fn read_rings(&mut self) {
         let mut looked = false;
         for index in 0..self.count {
             let Some(mut watched) = self.threads[index] else { continue };

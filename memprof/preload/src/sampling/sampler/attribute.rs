@@ -461,15 +461,16 @@ impl<'w, W: World> Walker<'w, W> {
         let asked_for = core::mem::take(&mut self.asked_for);
         let pending = core::mem::take(&mut self.pending);
         let slack = if arena { u64::MAX } else { beside_blocks };
-        let (taken, _) = self.settle(pending, slack, Component::UNATTRIBUTED);
+        let (taken, _) = self.assign_unclaimed(pending, slack, Component::UNATTRIBUTED);
         // The C library requests its arenas in another way.
-        let (_, rest) = self.settle(asked_for, beside_blocks.saturating_sub(taken), self.asker);
+        let (_, rest) =
+            self.assign_unclaimed(asked_for, beside_blocks.saturating_sub(taken), self.asker);
         self.totals.asked[usize::from(self.asker.0) % LIMIT] += rest;
     }
 
     /// Assigns unclaimed memory to the allocator, up to `slack` bytes, and the rest to `owner`.
     /// Returns the present bytes that the allocator got, and all bytes that `owner` got.
-    fn settle(&mut self, pending: Pending, slack: u64, owner: Component) -> (u64, u64) {
+    fn assign_unclaimed(&mut self, pending: Pending, slack: u64, owner: Component) -> (u64, u64) {
         let taken = pending.plain.min(slack);
         let all = taken == pending.plain;
         let part = |bytes: u64| if all { bytes } else { bytes.min(taken) };

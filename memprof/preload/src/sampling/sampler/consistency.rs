@@ -24,10 +24,10 @@ impl Sampler {
             heap::IN_FLIGHT.before(&mut self.last.in_flight);
             self.remember_ledger();
             if walk == 0 {
-                self.walked.owners.look();
+                self.walked.owners.refresh();
                 self.walked.segments.begin();
             } else {
-                self.walked.owners.look_again();
+                self.walked.owners.reread();
                 self.walked.segments.begin_again();
             }
             heap::IN_FLIGHT.tables_read(&mut self.last.in_flight);

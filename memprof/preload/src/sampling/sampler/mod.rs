@@ -44,7 +44,7 @@ use crate::recording::{phases, writer};
 pub use release::before_release;
 use state::Sampler;
 use status::has_relatives;
-pub use thread::{settle, start};
+pub use thread::{prepare_sampler, start};
 
 struct Shared(UnsafeCell<Sampler>);
 
@@ -173,7 +173,7 @@ const SMALLEST_GROWTH: u64 = 256 << 10;
 /// Takes the last sample, when the process ends normally. No other follows.
 pub fn last() {
     if writer::is_recording() {
-        crate::sampling::faults::look();
+        crate::sampling::faults::read_rings();
         with(|sampler| {
             sampler.full(sample::LAST);
             let began = kernel::thread_time();

@@ -78,7 +78,7 @@ pub fn before_release(start: usize, length: usize) {
         return;
     }
     // Read while the owner is known.
-    crate::sampling::faults::look();
+    crate::sampling::faults::read_rings();
     let owner = heap::large(start).map(|large| large.component);
     let owner = owner.or_else(|| {
         ranges::next(start).filter(|piece| piece.start <= start).map(|piece| piece.owner)

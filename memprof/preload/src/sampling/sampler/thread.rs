@@ -30,7 +30,7 @@ const STACK: usize = 128 * 1024;
 
 /// Prepares the sampler once there is a trace, and opens the kernel files that are read repeatedly.
 /// The thread takes the first sample, so the program does not wait for it.
-pub fn settle(options: &Options, allocator: Option<Component>) {
+pub fn prepare_sampler(options: &Options, allocator: Option<Component>) {
     let duty = Duty::new(options.interval, options.duty * 0.9, kernel::monotonic());
     FLUSH.store(options.flush, Ordering::Relaxed);
     super::with(|sampler| sampler.prepare(duty, allocator));
@@ -129,7 +129,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         if publishes {
             writer::phases();
         }
-        idle = if look(&mut last) { 0 } else { idle + 1 };
+        idle = if run_tick(&mut last) { 0 } else { idle + 1 };
         if between_flushes.is_some_and(|time| kernel::monotonic().saturating_sub(flushed) >= time) {
             writer::flush();
             flushed = kernel::monotonic();
@@ -146,7 +146,7 @@ fn wait(tick: u64) {
             return;
         }
         kernel::wait(&NEVER, 0, left.min(faults::INTERVAL));
-        faults::look();
+        faults::read_rings();
     }
     kernel::wait(&NEVER, 0, end.saturating_sub(kernel::monotonic()));
 }
@@ -165,7 +165,7 @@ struct Last {
 }
 
 /// Runs one tick. Returns true if anything has changed.
-fn look(last: &mut Last) -> bool {
+fn run_tick(last: &mut Last) -> bool {
     super::with(|sampler| {
         if !sampler.is_ready() {
             return false;

@@ -41,7 +41,7 @@ impl Sampler {
             self.walk_well()
         } else {
             self.walked.totals.clear();
-            self.walked.owners.look();
+            self.walked.owners.refresh();
             self.published.objects();
             0
         };

@@ -10,7 +10,7 @@ use crate::ledger::{heap, ranges};
 use crate::owners;
 use crate::owners::LIMIT as OBJECTS;
 
-/// Large blocks and objects in ascending order of address, as of the last [`Self::look`].
+/// Large blocks and objects in ascending order of address, as of the last [`Self::refresh`].
 pub struct Owners {
     blocks: Option<&'static mut [Span]>,
     block_count: usize,
@@ -82,15 +82,15 @@ impl Owners {
     }
 
     /// Reads the present state, for a new sample.
-    pub fn look(&mut self) {
+    pub fn refresh(&mut self) {
         core::mem::swap(&mut self.blocks, &mut self.past);
         self.past_count = self.block_count;
         RELEASED_SAMPLE.fetch_add(1, Ordering::Relaxed);
-        self.look_again();
+        self.reread();
     }
 
-    /// Does what [`Self::look`] does, for the same sample.
-    pub fn look_again(&mut self) {
+    /// Does what [`Self::refresh`] does, for the same sample.
+    pub fn reread(&mut self) {
         ranges::look_at_threads();
         let mask = crate::base::kernel::page() - 1;
         self.look_at_objects(owners::serial(), |each| {

@@ -17,7 +17,7 @@ impl Table {
                 return;
             }
             if attempt == 0 {
-                self.settle(place);
+                self.merge_shared(place);
             }
         }
         self.change_shared(place.granule, component, amount);
@@ -27,7 +27,7 @@ impl Table {
     /// of both kinds.
     #[cold]
     #[inline(never)]
-    fn settle(&self, place: GranuleSlots<'_>) {
+    fn merge_shared(&self, place: GranuleSlots<'_>) {
         for shared in self.shared(place.granule) {
             let noted = shared.load(Acquire);
             let own = |(component, own): (u32, i64)| {

@@ -318,6 +318,7 @@ fn installing_again_changes_nothing() -> Result<()> {
         "lib/libmemprof.a",
         "lib/libmemprof_preload.so",
         "lib/libquo_run_preload.so",
+        "lib/libquo_info_preload.so",
         "lib/libmemprof_static.a",
         "lib/pkgconfig/memprof.pc",
         "lib/cmake/quo/quo-config.cmake",

@@ -74,7 +74,11 @@ pub fn build_library() -> Result<PathBuf> {
     // The linker for another MPI is needed only with the crate mpi-sys: a change of it would make
     // cargo compile everything again.
     project::without_mpi_linker(&mut cargo)?;
-    build_in(project::base()?, &["quo-c", "quo-elastic", "quo-run", "quo-run-preload"], cargo)
+    build_in(
+        project::base()?,
+        &["quo-c", "quo-elastic", "quo-run", "quo-run-preload", "quo-info-preload"],
+        cargo,
+    )
 }
 
 /// Builds `quo`, `quo-info` and other packages, and returns the folder of the results. Each MPI has

@@ -7,6 +7,7 @@ mod floors;
 mod index;
 mod links;
 mod names;
+mod situations;
 pub mod summary;
 mod surface;
 
@@ -147,6 +148,7 @@ const UNSAFE_FILES: &[&str] = &[
     "quo/mpi/src/program.rs",
     "quo/mpi/src/raw.rs",
     "quo/mpi/src/transfer.rs",
+    "quo/info/preload/src/lib.rs",
     "quo/run/preload/src/mpi.rs",
     "quo/run/preload/src/openmp.rs",
     "quo/run/preload/src/patch.rs",
@@ -231,6 +233,7 @@ pub fn write_index() -> Result<PathBuf> {
     let path = root.join(index::PAGE);
     fs::write(&path, index::page(&promises))
         .with_context(|| format!("writing {}", path.display()))?;
+    situations::write(root)?;
     Ok(path)
 }
 
@@ -269,6 +272,7 @@ pub fn check() -> Result<Findings> {
     findings.errors.extend(links::broken(root));
     findings.errors.extend(summary::wrong(root));
     findings.errors.extend(index::wrong(root, &promises));
+    findings.errors.extend(situations::wrong(root));
     findings.errors.extend(crate::findings::wrong(root)?);
     findings.errors.extend(floors::wrong(root, listed.split('\0').map(Path::new))?);
     findings.errors.extend(figures::wrong(root));

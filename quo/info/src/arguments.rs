@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::{bindings, environment, installed, plan, set, topology};
+use crate::{bindings, doctor, environment, installed, plan, set, topology};
 
 #[derive(Parser)]
 #[command(
@@ -39,6 +39,8 @@ pub enum Command {
     Bindings(bindings::Options),
     /// Give a running job other CPUs, from its next phase on
     Set(set::Options),
+    /// Say what here will not work, or not as expected, and what to do
+    Doctor(doctor::Options),
     /// List the environment variables that are read
     Environment(environment::Options),
 }

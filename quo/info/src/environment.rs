@@ -43,25 +43,12 @@ pub fn run(options: &Options) -> Result<()> {
         text += &format!("{} ({now})\n", row.name);
         let lines = [("", row.meaning), ("values: ", row.values), ("default: ", row.default)];
         for (name, line) in lines {
-            for line in fold(&format!("{name}{line}"), output::width().saturating_sub(4).max(20)) {
+            for line in
+                output::fold(&format!("{name}{line}"), output::width().saturating_sub(4).max(20))
+            {
                 text += &format!("    {line}\n");
             }
         }
     }
     output::text(&text)
-}
-
-/// Breaks a text between words.
-fn fold(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }

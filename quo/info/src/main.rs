@@ -4,6 +4,7 @@
 
 mod arguments;
 mod bindings;
+mod doctor;
 mod environment;
 mod generate;
 mod installed;
@@ -30,6 +31,9 @@ fn main() -> ExitCode {
         Some(Command::Plan(options)) => plan::run(&options),
         Some(Command::Bindings(options)) => bindings::run(&options),
         Some(Command::Set(options)) => set::run(&options),
+        Some(Command::Doctor(options)) => {
+            return doctor::run(&options).unwrap_or_else(|error| output::finish(Err(error)));
+        }
         Some(Command::Environment(options)) => environment::run(&options),
     };
     output::finish(outcome)

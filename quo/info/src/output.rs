@@ -58,6 +58,21 @@ pub fn width() -> usize {
     asked.or_else(terminal).unwrap_or(100)
 }
 
+/// Breaks a text between words.
+pub fn fold(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// Reports the error and returns the exit status.
 pub fn finish(outcome: Result<()>) -> ExitCode {
     match outcome {

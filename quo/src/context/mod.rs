@@ -67,6 +67,7 @@ pub use limit::limit_cpus;
 pub use options::CreateOptions;
 pub(crate) use options::Wait;
 pub use placement::MemoryPlaces;
+pub use quota::cpu_quota;
 pub use registry::Registered;
 pub use scope::{Scope, Split};
 pub(crate) use state::{Current, State};

@@ -52,6 +52,13 @@ pub(super) fn of_this_process() -> Quotas {
     std::array::from_fn(|_| quotas.next())
 }
 
+/// Returns the smallest CPU quota of the control groups around this process, read now, in hundredths
+/// of a CPU; `None` without a quota.
+#[must_use]
+pub fn cpu_quota() -> Option<u32> {
+    of_this_process().into_iter().flatten().map(|quota| quota.hundredths).min()
+}
+
 /// Returns the quota of a group; `None` without one.
 fn hundredths_of(folder: &Folder) -> Option<u32> {
     let text = |name: &str| {

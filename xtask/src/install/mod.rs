@@ -30,6 +30,8 @@ const COMMANDS: [&str; 3] = ["quo-info", "quo-elastic", "quo-run"];
 
 /// Object that `quo-run` loads into ranks.
 const RUN_OBJECT: &str = "libquo_run_preload.so";
+/// The object that `quo-info doctor` loads into programs.
+const INFO_OBJECT: &str = "libquo_info_preload.so";
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -143,7 +145,9 @@ fn everything(
         let pages = work.join(format!("generated-{command}"));
         generated_by(&mut items, &built.join(command), &pages)?;
     }
-    items.push(program(&built.join(RUN_OBJECT), work, &format!("lib/{RUN_OBJECT}"))?);
+    for object in [RUN_OBJECT, INFO_OBJECT] {
+        items.push(program(&built.join(object), work, &format!("lib/{object}"))?);
+    }
     for header in files(&root.join("bindings-c/include"))? {
         items.push(copy(&header, "include", 0o644)?);
     }

@@ -40,6 +40,8 @@ const BUILDS: &[(&str, &[&str])] = &[
             "quo-run",
             "--package",
             "quo-run-preload",
+            "--package",
+            "quo-info-preload",
             "--lib",
             "--bins",
             "--examples",

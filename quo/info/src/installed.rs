@@ -22,14 +22,14 @@ pub struct Options {
     /// Print the -I flags
     #[arg(long = "cflags-only-I", group = "asked")]
     cflags_only_include: bool,
-    /// Print the flags for the linker
+    /// Print the flags for the linker; parts of them with --libs-only-L, --libs-only-l
     #[arg(long, group = "asked")]
     libs: bool,
     /// Print the -L flags
-    #[arg(long = "libs-only-L", group = "asked")]
+    #[arg(long = "libs-only-L", group = "asked", hide = true)]
     libs_only_folders: bool,
     /// Print the -l flags
-    #[arg(long = "libs-only-l", group = "asked")]
+    #[arg(long = "libs-only-l", group = "asked", hide = true)]
     libs_only_names: bool,
     /// There are none; taken because scripts ask.
     #[arg(long, group = "asked", hide = true)]

@@ -64,6 +64,7 @@ fn help_and_version_fit_one_screen() {
         &["bindings", "--help"],
         &["set", "--help"],
         &["environment", "--help"],
+        &["doctor", "--help"],
     ] {
         let help = printed(arguments);
         assert!(help.lines().count() <= 24, "{help}");

@@ -22,7 +22,7 @@ pub struct Options {
     /// Print the -I flags
     #[arg(long = "cflags-only-I", group = "asked")]
     cflags_only_include: bool,
-    /// Print the flags for the linker; parts of them with --libs-only-L, --libs-only-l
+    /// Print the flags for the linker (--libs-only-L, --libs-only-l: parts)
     #[arg(long, group = "asked")]
     libs: bool,
     /// Print the -L flags

@@ -308,6 +308,7 @@ mod tests {
         fn text_and_words_round_trip(a in model()) {
             let set: CpuSet = a.into_iter().collect();
             prop_assert_eq!(&set.to_string().parse::<CpuSet>().unwrap(), &set);
+            prop_assert_eq!(&CpuSet::try_from(String::from(set.clone())).unwrap(), &set);
             prop_assert_eq!(&CpuSet::from_words(set.as_words()), &set);
         }
 

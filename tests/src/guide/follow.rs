@@ -1,4 +1,4 @@
-//! Follows a page as its reader does: in a separate folder, with quo installed in `~/quo`.
+//! Follows a page as its reader does: in a separate folder, with quo installed in `~/.local/quo`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -86,7 +86,8 @@ impl Reader {
     pub fn new(parent: &Path, prefix: &Prefix, pages: &[Page]) -> Result<Reader> {
         fs::create_dir_all(parent)?;
         let home = tempfile::Builder::new().prefix("reader-").tempdir_in(parent)?;
-        symlink(&prefix.folder, home.path().join("quo"))?;
+        fs::create_dir(home.path().join(".local"))?;
+        symlink(&prefix.folder, home.path().join(".local/quo"))?;
         let commands = home.path().join("bin");
         fs::create_dir(&commands)?;
         let launcher = std::env::var_os("QUO_TESTS_MPIRUN").unwrap_or_else(|| "mpirun".into());

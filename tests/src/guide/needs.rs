@@ -8,9 +8,9 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "programs that may place memory, as those in many containers may not",
     ),
     ("two-cpus", "test \"$(nproc)\" -ge 2", "two CPUs"),
-    ("fortran", "ls ~/quo/include/quo/fortran/quo.mod", "quo's Fortran modules (gfortran)"),
+    ("fortran", "ls ~/.local/quo/include/quo/fortran/quo.mod", "quo's Fortran modules (gfortran)"),
     ("python", "python3 -c 'import mpi4py, numpy'", "Python with mpi4py and NumPy"),
-    ("cxx-header", "ls ~/quo/include/quo.hpp", "the C++ header quo.hpp"),
+    ("cxx-header", "ls ~/.local/quo/include/quo.hpp", "the C++ header quo.hpp"),
     ("tbb", "pkg-config --exists tbb", "TBB (Debian's libtbb-dev)"),
     ("openblas", "pkg-config --exists openblas", "OpenBLAS (Debian's libopenblas-dev)"),
     (

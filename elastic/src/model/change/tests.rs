@@ -304,6 +304,16 @@ fn a_missed_deadline_is_noted_once_and_ends_nothing() {
 }
 
 #[test]
+fn nodes_of_a_request_come_back_and_none_are_not_written() {
+    for (nodes, is_written) in [(0, false), (3, true)] {
+        let request = Request { nodes, ..Request::new(RequestKind::Grow(2), "test") };
+        let text = serde_json::to_string(&request).unwrap();
+        assert_eq!(text.contains("\"nodes\""), is_written, "{text}");
+        assert_eq!(serde_json::from_str::<Request>(&text).unwrap(), request);
+    }
+}
+
+#[test]
 fn events_are_lines_and_come_back() {
     let mut changes = Changes::new(4, now(0));
     let mut request = Request::new(RequestKind::Size(6), "so\"cket\n");

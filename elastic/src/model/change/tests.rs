@@ -304,7 +304,7 @@ fn a_missed_deadline_is_noted_once_and_ends_nothing() {
 }
 
 #[test]
-fn nodes_of_a_request_come_back_and_none_are_not_written() {
+fn request_keeps_its_nodes_and_writes_no_zero() {
     for (nodes, is_written) in [(0, false), (3, true)] {
         let request = Request { nodes, ..Request::new(RequestKind::Grow(2), "test") };
         let text = serde_json::to_string(&request).unwrap();

@@ -7,6 +7,13 @@ fn process(order: &[usize]) -> Vec<CallSite<usize>> {
     joining(order, &[])
 }
 
+#[test]
+fn kinds_of_functions_join_in_their_own_way() {
+    let all: Vec<Joins> = (0..6).map(Joins::of_kind).collect();
+    let (pair, window, nothing) = (Joins::PointToPoint, Joins::OneSided, Joins::Nothing);
+    assert_eq!(all, [pair, nothing, window, nothing, pair, nothing]);
+}
+
 /// Returns the same; sites with these names are calls between two ranks.
 fn joining(order: &[usize], point_to_point: &[usize]) -> Vec<CallSite<usize>> {
     let mut graph = Graph::<32, 128>::new();

@@ -254,7 +254,13 @@ fn job_of_a_damaged_or_missing_trace_is_no_whole() {
     assert!(together(vec![one(0), one(1), one(2)]).is_whole());
     let mut damaged = one(2);
     damaged.rank.damaged = true;
-    assert!(!together(vec![one(0), one(1), damaged]).is_whole());
+    let job = together(vec![one(0), one(1), damaged.clone()]);
+    assert!(!job.is_whole());
+    assert!(job.damage().is_some_and(|text| text.starts_with("1 trace damaged; ")));
+    let mut other = damaged.clone();
+    other.rank.identity.rank = Some(1);
+    let text = together(vec![one(0), other, damaged]).damage().unwrap_or_default();
+    assert!(text.starts_with("2 traces damaged; "), "{text}");
     assert!(!together(vec![one(0), one(2)]).is_whole(), "rank 1 of three is missing");
 }
 

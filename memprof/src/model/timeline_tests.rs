@@ -32,6 +32,14 @@ fn two_processes_on_one_axis_add_up_where_both_lived() {
 }
 
 #[test]
+fn ceilings_of_all_components_add_up_by_bin() {
+    let mut sum = one(0, 10, &[1, 2]);
+    sum.series.extend(one(0, 10, &[10, 20]).series);
+    sum.series[0].ceiling = vec![3, 4];
+    assert_eq!(sum.ceilings(), [13, 24]);
+}
+
+#[test]
 fn finer_bins_are_averaged_and_their_extremes_kept() {
     let mut sum = Timeline::axis(0, 40, 2);
     sum.accumulate(&one(0, 10, &[0, 8, 2, 2]));

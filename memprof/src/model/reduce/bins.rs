@@ -234,6 +234,14 @@ mod tests {
     }
 
     #[test]
+    fn bins_before_the_first_sample_hold_nothing() {
+        let name = Arc::from("app.exe");
+        let mut series = Series::zero(Arc::clone(&name), Group::of(&name), 2);
+        fold(&mut series, 0, &[], 0, 0);
+        assert_eq!((series.mean[0], series.high[0], series.ceiling[0]), (0, 0, 0));
+    }
+
+    #[test]
     fn pages_are_common_from_sample_before_to_sample_after() {
         const MIB: u64 = 1 << 20;
         let width = 1_u64 << BIN_SHIFT;

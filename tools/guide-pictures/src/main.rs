@@ -1,7 +1,9 @@
-//! Draws the pictures of the guide: a phase over time from a trace that quo recorded, and diagrams.
+//! Draws the pictures of the guide: phases over time from a trace that quo recorded, the cores of
+//! ranks over time, and diagrams.
 //!
-//! floors: style < diagram < diagrams < timeline
+//! floors: style < diagram < diagrams < timeline = cores
 
+mod cores;
 mod diagram;
 mod diagrams;
 mod style;
@@ -29,6 +31,16 @@ enum Command {
         /// The SVG to write
         picture: PathBuf,
     },
+    /// Run a command and draw which of its ranks runs on which core
+    Cores {
+        /// The SVG to write
+        picture: PathBuf,
+        /// Title of the picture
+        title: String,
+        /// What to run
+        #[arg(trailing_var_arg = true, required = true)]
+        command: Vec<String>,
+    },
     /// Draw the diagrams into a folder
     Diagrams {
         /// Folder for the SVGs
@@ -43,6 +55,11 @@ fn main() -> Result<()> {
                 .with_context(|| format!("cannot read the trace {}", trace.display()))?;
             let drawn = timeline::draw(&text)
                 .with_context(|| format!("cannot draw the trace {}", trace.display()))?;
+            fs::write(&picture, drawn)
+                .with_context(|| format!("cannot write the picture {}", picture.display()))
+        }
+        Command::Cores { picture, title, command } => {
+            let drawn = cores::record(&command, &title)?;
             fs::write(&picture, drawn)
                 .with_context(|| format!("cannot write the picture {}", picture.display()))
         }

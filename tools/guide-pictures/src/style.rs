@@ -38,6 +38,30 @@ text { fill: #e8ebf0; }
 }
 ";
 
+/// Draws an axis of time at the height `y`, from 0 to `end` between two places.
+pub fn time_axis(svg: &mut Svg, y: f64, (left, right): (f64, f64), end: f64, unit: &str) {
+    let step = quo_svg::round_step(end / 6.0);
+    let digits = if step < 1.0 { 1 } else { 0 };
+    let mut time = 0.0;
+    while time <= end {
+        let x = left + (right - left) * time / end;
+        svg.path("line", &format!("M{x:.1} {y}v5"));
+        svg.label("quietmiddle", (x, y + 20.0), &format!("{time:.digits$} {unit}"));
+        time += step;
+    }
+    svg.path("line", &format!("M{left} {y}H{right:.1}"));
+}
+
+/// Draws the meaning of classes, side by side.
+pub fn legend(svg: &mut Svg, (left, y): (f64, f64), entries: &[(&str, String)]) {
+    let mut at = left;
+    for (class, text) in entries {
+        svg.area(class, (at, y - 12.0), (14.0, 14.0));
+        svg.label("quiet", (at + 20.0, y), text);
+        at += 44.0 + quo_svg::text_width(text, 13.0);
+    }
+}
+
 /// Returns the document of a picture with its alternative text.
 pub fn document(drawn: Svg, height: f64, label: &str) -> String {
     let mut all = Svg::default();

@@ -97,38 +97,20 @@ pub fn draw(text: &str) -> Result<String> {
             }
         }
     }
-    axis(&mut svg, TOP + ROW * ranks.len() as f64, end, x);
-    legend(&mut svg, height - 22.0);
+    let bottom = TOP + ROW * ranks.len() as f64;
+    style::time_axis(&mut svg, bottom, (LEFT, x(end)), end, "ms");
+    let entries = [
+        ("own", "own work, one thread".to_owned()),
+        ("work", "worker of a phase".to_owned()),
+        ("sleep", "asleep, core given up".to_owned()),
+    ];
+    style::legend(&mut svg, (LEFT, bottom + 62.0), &entries);
     let label = format!(
         "{} ranks over {end:.0} ms: in each phase a worker runs threads on the CPUs \
                          of all, and the other ranks sleep",
         ranks.len()
     );
     Ok(style::document(svg, height, &label))
-}
-
-fn axis(svg: &mut Svg, y: f64, end: f64, x: impl Fn(f64) -> f64) {
-    let step = quo_svg::round_step(end / 6.0);
-    let mut time = 0.0;
-    while time <= end {
-        svg.path("line", &format!("M{:.1} {y}v5", x(time)));
-        svg.label("quietmiddle", (x(time), y + 20.0), &format!("{time:.0} ms"));
-        time += step;
-    }
-    svg.path("line", &format!("M{LEFT} {y}H{:.1}", x(end)));
-}
-
-fn legend(svg: &mut Svg, y: f64) {
-    let mut at = LEFT;
-    for (class, text) in [
-        ("own", "own work, one thread"),
-        ("work", "worker of a phase"),
-        ("sleep", "asleep, core given up"),
-    ] {
-        svg.area(class, (at, y - 12.0), (14.0, 14.0));
-        svg.label("quiet", (at + 20.0, y), text);
-        at += 44.0 + quo_svg::text_width(text, 13.0);
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use elastic::manager::control::wire::{Call, Hosts, Many};
 
+use crate::launch::Launch;
 use crate::manage::Manage;
 use crate::simulate::Simulate;
 use crate::top::Top;
@@ -103,6 +104,9 @@ pub enum Command {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<OsString>,
     },
+    /// Start an elastic program with the options that this MPI needs
+    #[command(override_usage = "quo-elastic launch -n MIN..MAX [OPTIONS] [--] PROGRAM...")]
+    Launch(Box<Launch>),
     /// Try schedulers on a workload: a log of a cluster, or a description
     Simulate(Box<Simulate>),
     /// Manage real jobs: run a queue on some hosts, or resize running Slurm jobs
@@ -203,6 +207,7 @@ impl Command {
             | Command::SlurmAgent { .. }
             | Command::Simulate(_)
             | Command::Manage(_)
+            | Command::Launch(_)
             | Command::Top(_)
             | Command::Run { .. }
             | Command::Call { .. } => return None,

@@ -2,6 +2,7 @@
 //! request.
 
 mod arguments;
+mod launch;
 mod manage;
 mod output;
 mod run;
@@ -61,6 +62,9 @@ fn run(arguments: Arguments) -> Result<u8> {
     }
     if let Command::Run { words } = arguments.command {
         return run::run(words);
+    }
+    if let Command::Launch(arguments) = &arguments.command {
+        return launch::run(arguments);
     }
     if let Command::Simulate(arguments) = &arguments.command {
         return simulate::run(arguments, json);

@@ -50,6 +50,9 @@ fn back_end(room: Option<SlotCapacity>) -> Result<BackEnd, Error> {
 
 fn launched(options: WorldOptions, limits: &WaitLimits<'_>) -> Result<World, Error> {
     let group = Error::group(CALL);
+    let options = options
+        .completed_by_launch(|name| std::env::var(name).ok())
+        .map_err(|reason| Error::Misconfigured { call: CALL, reason })?;
     let base = Communicator::world_within(limits).map_err(&group)?;
     let site = Site::open(&base, limits)?;
     let hosts = options.hosts();

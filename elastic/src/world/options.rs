@@ -1,5 +1,7 @@
 //! Options of a world.
 
+mod launch;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,6 +28,9 @@ const LIST: &str =
 
 /// Options of a world. Rank 0's options count, except that [`initial_ranks`](Self::initial_ranks) and
 /// [`max_ranks`](Self::max_ranks) must be the same on all processes.
+///
+/// `quo-elastic launch` sets the sizes and the name that a program leaves open, and passes
+/// them in `QUO_ELASTIC_RANKS` and `QUO_ELASTIC_NAME`; with a name the job has a control socket.
 ///
 /// ```
 /// use elastic::WorldOptions;

@@ -216,7 +216,10 @@ impl Reader {
         // The tests' own variables must not influence the guide's commands.
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy();
-            if name.starts_with("QUO_TOPOLOGY") || name.starts_with("OMP_") {
+            if name.starts_with("QUO_TOPOLOGY")
+                || name.starts_with("OMP_")
+                || name == "PYTHONUNBUFFERED"
+            {
                 command.env_remove(name.as_ref());
             }
         }

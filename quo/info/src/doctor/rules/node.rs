@@ -43,8 +43,9 @@ const OTHERS: [&str; 23] = [
     "MEMPROF_QUIET",
     "MEMPROF_RECORD",
 ];
-/// Further ones, of memprof.
-const FURTHER: [&str; 2] = ["MEMPROF_STACKS", "MEMPROF_SYNC_INTERVAL"];
+/// Further ones.
+const FURTHER: [&str; 4] =
+    ["MEMPROF_STACKS", "MEMPROF_SYNC_INTERVAL", "QUO_ELASTIC_NAME", "QUO_ELASTIC_RANKS"];
 
 pub fn recognise(facts: &Facts, found: &mut Collector) {
     cpus(facts, found);

@@ -1,0 +1,393 @@
+//! `quo-elastic launch`: starts an elastic program with the options that this MPI needs. The words
+//! are made by a pure function of the MPI, the numbers and the hosts.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::output::say;
+
+/// Starts an elastic program
+#[derive(Debug, Args)]
+pub struct Launch {
+    /// The fewest and the most ranks; the job starts with the fewest
+    #[arg(short = 'n', value_name = "MIN..MAX", value_parser = ranks)]
+    ranks: Ranks,
+    /// Hosts with slots, such as n1:8,n2:8 [default: this host, or the allocation]
+    #[arg(long, value_name = "HOSTS", value_delimiter = ',', value_parser = host)]
+    hosts: Vec<(String, u32)>,
+    /// Name of the job for `quo-elastic`, unless the program sets one
+    #[arg(long)]
+    name: Option<String>,
+    /// Launch all processes now and park the spare ones
+    #[arg(long)]
+    parked: bool,
+    /// Print the command with its reasons and stop
+    #[arg(long)]
+    show: bool,
+    /// The launcher to use
+    #[arg(long, value_name = "PATH", default_value = "mpirun")]
+    mpirun: OsString,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+/// The fewest and the most ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ranks {
+    min: u32,
+    max: u32,
+}
+
+fn ranks(text: &str) -> Result<Ranks, String> {
+    let wrong = || "two numbers of ranks, such as 2..8".to_owned();
+    let (min, max) = text.split_once("..").ok_or_else(wrong)?;
+    let (min, max) = (min.parse().map_err(|_| wrong())?, max.parse().map_err(|_| wrong())?);
+    if (1..=max).contains(&min) { Ok(Ranks { min, max }) } else { Err(wrong()) }
+}
+
+fn host(text: &str) -> Result<(String, u32), String> {
+    let parts = text.rsplit_once(':').and_then(|(name, slots)| Some((name, slots.parse().ok()?)));
+    match parts {
+        Some((name, slots)) if !name.is_empty() && slots > 0 => Ok((name.to_owned(), slots)),
+        _ => Err("a host with its number of slots, such as n1:8".to_owned()),
+    }
+}
+
+/// An MPI by its launcher.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Mpi {
+    Open { version: [u32; 3] },
+    Mpich { version: [u32; 3] },
+    Intel,
+}
+
+impl Mpi {
+    /// Recognises what a launcher prints for `--version`.
+    fn of(text: &str) -> Option<Self> {
+        let version = numbers(text);
+        if text.contains("Intel(R) MPI") {
+            return Some(Self::Intel);
+        }
+        if text.contains("HYDRA") {
+            return Some(Self::Mpich { version });
+        }
+        let is_open = ["Open MPI", "OpenRTE", "PRRTE"].iter().any(|name| text.contains(name));
+        is_open.then_some(Self::Open { version })
+    }
+
+    fn name(&self) -> String {
+        let shown = |[a, b, c]: &[u32; 3]| format!("{a}.{b}.{c}");
+        match self {
+            Self::Open { version } => format!("Open MPI {}", shown(version)),
+            Self::Mpich { version } => format!("MPICH {}", shown(version)),
+            Self::Intel => "Intel MPI".to_owned(),
+        }
+    }
+
+    /// Returns why this MPI cannot start processes while the job runs; `None` if it can.
+    fn cannot_spawn(&self, variable: &dyn Fn(&str) -> Option<String>) -> Option<&'static str> {
+        match self {
+            Self::Mpich { version: [..5, ..] } => Some("MPICH 4 cannot start processes"),
+            Self::Intel if variable("I_MPI_SPAWN").as_deref() != Some("on") => {
+                Some("Intel MPI needs I_MPI_SPAWN=on to start processes")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Returns the first version number of a text.
+fn numbers(text: &str) -> [u32; 3] {
+    let word = text
+        .split_whitespace()
+        .find(|word| word.starts_with(|first: char| first.is_ascii_digit()) && word.contains('.'));
+    let mut parts = word.unwrap_or_default().split('.').map(|part| {
+        let digits: String = part.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().unwrap_or(0)
+    });
+    std::array::from_fn(|_| parts.next().unwrap_or(0))
+}
+
+/// What is started, and why so.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Plan {
+    words: Vec<OsString>,
+    variables: Vec<(String, String)>,
+    reasons: Vec<String>,
+}
+
+impl Plan {
+    fn because(&mut self, reason: impl Into<String>) {
+        self.reasons.push(reason.into());
+    }
+
+    fn variable(&mut self, name: &str, value: impl Into<String>) {
+        self.variables.push((name.to_owned(), value.into()));
+    }
+
+    fn words(&mut self, words: &[&str]) {
+        self.words.extend(words.iter().map(OsString::from));
+    }
+}
+
+/// Runs the command; returns only with an error.
+///
+/// # Errors
+/// If the launcher is not there, its MPI is not known, or the numbers do not fit.
+pub fn run(launch: &Launch) -> Result<u8> {
+    let shown = launch.mpirun.to_string_lossy();
+    let output = Command::new(&launch.mpirun)
+        .arg("--version")
+        .output()
+        .with_context(|| format!("launch: cannot run {shown} --version"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let Some(mpi) = Mpi::of(&text) else {
+        bail!(
+            "launch: {shown} is of no MPI that is known here (Open MPI, MPICH, Intel MPI); start the \
+             program by its own launcher with QUO_ELASTIC_RANKS={}..{} in the environment of all ranks",
+            launch.ranks.min,
+            launch.ranks.max
+        );
+    };
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
+    let plan = plan(launch, &mpi, cpus, &|name| std::env::var(name).ok())?;
+    if launch.show {
+        say(&text_of(&plan))?;
+        return Ok(0);
+    }
+    let mut command = Command::new(&plan.words[0]);
+    command.args(&plan.words[1..]).envs(plan.variables);
+    Err(command.exec()).with_context(|| format!("launch: cannot run {shown}"))
+}
+
+fn text_of(plan: &Plan) -> String {
+    let mut text = String::new();
+    for (name, value) in &plan.variables {
+        text += &format!("{name}={value} ");
+    }
+    let words: Vec<_> = plan.words.iter().map(|word| word.to_string_lossy()).collect();
+    text += &format!("{}\n", words.join(" "));
+    for reason in &plan.reasons {
+        text += &format!("- {reason}\n");
+    }
+    text
+}
+
+/// Decides what to start on a machine with so many CPUs.
+fn plan(
+    launch: &Launch,
+    mpi: &Mpi,
+    cpus: u32,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Plan> {
+    let Ranks { min, max } = launch.ranks;
+    let slots: u32 = launch.hosts.iter().map(|(_, slots)| slots).sum();
+    if !launch.hosts.is_empty() && slots < max {
+        bail!("launch: {max} ranks are asked for, the hosts have {slots} slots");
+    }
+    let cannot = mpi.cannot_spawn(variable);
+    let parks = launch.parked || cannot.is_some();
+    let processes = if parks { max } else { min };
+    let mut plan = Plan { words: vec![launch.mpirun.clone()], ..Plan::default() };
+    plan.because(match (parks, cannot) {
+        (true, Some(reason)) => {
+            format!(
+                "{}: {reason}, so {max} processes are launched and {} sleep",
+                mpi.name(),
+                max - min
+            )
+        }
+        (true, None) => {
+            format!("{max} processes are launched, and {} sleep until they are ranks", max - min)
+        }
+        (false, _) => format!(
+            "{}: {min} processes are launched, up to {} are started later",
+            mpi.name(),
+            max - min
+        ),
+    });
+    plan.words(&["-n", &processes.to_string()]);
+    let allocated =
+        ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"].iter().any(|name| variable(name).is_some());
+    let here = launch.hosts.is_empty() && !allocated;
+    let crowded = here && max > cpus;
+    plan.variable("QUO_ELASTIC_RANKS", format!("{min}..{max}"));
+    if let Some(name) = &launch.name {
+        plan.variable("QUO_ELASTIC_NAME", name.clone());
+        plan.because(format!("the job is known to quo-elastic as {name}"));
+    }
+    if !launch.hosts.is_empty() {
+        let list: Vec<String> =
+            launch.hosts.iter().map(|(name, slots)| format!("{name}:{slots}")).collect();
+        plan.variable("QUO_ELASTIC_HOSTS", list.join(","));
+    }
+    match mpi {
+        Mpi::Open { version } => open_mpi(&mut plan, launch, *version, (max, crowded, here)),
+        Mpi::Mpich { .. } | Mpi::Intel => hydra(&mut plan, launch, mpi, crowded),
+    }
+    plan.words.extend(launch.program.iter().cloned());
+    Ok(plan)
+}
+
+fn open_mpi(
+    plan: &mut Plan,
+    launch: &Launch,
+    version: [u32; 3],
+    (max, crowded, here): (u32, bool, bool),
+) {
+    if here {
+        plan.words(&["--host", &format!("localhost:{max}")]);
+        plan.because(format!("slots for {max} ranks: a start beyond them is refused"));
+    } else if !launch.hosts.is_empty() {
+        let list: Vec<String> =
+            launch.hosts.iter().map(|(name, slots)| format!("{name}:{slots}")).collect();
+        plan.words(&["--host", &list.join(",")]);
+    }
+    if version[0] < 5 {
+        plan.variable("PMIX_MCA_gds", "hash");
+        plan.because("PMIX_MCA_gds=hash: else each start leaves two mappings in the ranks");
+        if crowded {
+            plan.words(&["--oversubscribe", "--bind-to", "none"]);
+        }
+    } else {
+        if version < [5, 0, 8] {
+            plan.variable("OMPI_MCA_btl_tcp_disable_family", "6");
+            plan.because("without IPv6: before 5.0.8 started processes are not found over it");
+        }
+        if crowded {
+            plan.words(&["--map-by", ":oversubscribe", "--bind-to", "none"]);
+        }
+    }
+    if crowded {
+        plan.variable("OMPI_MCA_mpi_yield_when_idle", "1");
+        plan.because("more ranks than CPUs: ranks that wait yield, and none is bound");
+    }
+    // Open MPI passes only named variables to ranks on other hosts.
+    let names: Vec<String> = plan.variables.iter().map(|(name, _)| name.clone()).collect();
+    for name in names.iter().filter(|name| name.starts_with("QUO_")) {
+        plan.words(&["-x", name]);
+    }
+}
+
+fn hydra(plan: &mut Plan, launch: &Launch, mpi: &Mpi, crowded: bool) {
+    if !launch.hosts.is_empty() {
+        let list: Vec<String> =
+            launch.hosts.iter().map(|(name, slots)| format!("{name}:{slots}")).collect();
+        plan.words(&["-hosts", &list.join(",")]);
+    }
+    match mpi {
+        Mpi::Mpich { .. } if crowded => {
+            plan.variable("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
+            plan.because("more ranks than CPUs: ranks that wait yield");
+        }
+        Mpi::Intel if crowded => {
+            plan.variable("I_MPI_PIN", "off");
+            plan.because("more ranks than CPUs: none is bound");
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        launch: Launch,
+    }
+
+    fn planned(version: &str, line: &str, set: &[(&str, &str)]) -> Result<String> {
+        let words = ["launch"].into_iter().chain(line.split(' '));
+        let launch = Line::try_parse_from(words)?.launch;
+        let variable = |name: &str| {
+            let found = set.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let mpi = Mpi::of(version).expect("a known MPI");
+        Ok(text_of(&plan(&launch, &mpi, 4, &variable)?))
+    }
+
+    const OPEN_MPI_4: &str = "mpirun (Open MPI) 4.1.4\n\nReport bugs";
+    const OPEN_MPI_5: &str = "mpirun (Open MPI) 5.0.7\n\nReport bugs";
+    const MPICH_5: &str =
+        "HYDRA build details:\n    Version:                                 5.0.2\n";
+    const MPICH_4: &str =
+        "HYDRA build details:\n    Version:                                 4.0.2\n";
+    const INTEL: &str = "Intel(R) MPI Library for Linux* OS, Version 2021.18 Build 20260101\n";
+
+    #[test]
+    fn each_mpi_gets_its_own_words() {
+        for (version, line, set, expected) in [
+            (
+                OPEN_MPI_4,
+                "-n 2..4 ./app --own",
+                &[][..],
+                "QUO_ELASTIC_RANKS=2..4 PMIX_MCA_gds=hash mpirun -n 2 --host localhost:4 -x QUO_ELASTIC_RANKS ./app --own\n",
+            ),
+            (
+                OPEN_MPI_5,
+                "-n 2..8 ./app",
+                &[],
+                "QUO_ELASTIC_RANKS=2..8 OMPI_MCA_btl_tcp_disable_family=6 OMPI_MCA_mpi_yield_when_idle=1 mpirun -n 2 \
+                 --host localhost:8 --map-by :oversubscribe --bind-to none -x QUO_ELASTIC_RANKS ./app\n",
+            ),
+            (
+                MPICH_5,
+                "-n 2..4 --name heat ./app",
+                &[],
+                "QUO_ELASTIC_RANKS=2..4 QUO_ELASTIC_NAME=heat mpirun -n 2 ./app\n",
+            ),
+            (MPICH_4, "-n 2..4 ./app", &[], "QUO_ELASTIC_RANKS=2..4 mpirun -n 4 ./app\n"),
+            (INTEL, "-n 2..4 ./app", &[], "QUO_ELASTIC_RANKS=2..4 mpirun -n 4 ./app\n"),
+            (
+                INTEL,
+                "-n 2..4 ./app",
+                &[("I_MPI_SPAWN", "on")],
+                "QUO_ELASTIC_RANKS=2..4 mpirun -n 2 ./app\n",
+            ),
+            (
+                MPICH_5,
+                "-n 1..8 --parked --hosts n1:4,n2:4 ./app",
+                &[],
+                "QUO_ELASTIC_RANKS=1..8 QUO_ELASTIC_HOSTS=n1:4,n2:4 mpirun -n 8 -hosts n1:4,n2:4 ./app\n",
+            ),
+            (
+                OPEN_MPI_4,
+                "-n 2..400 ./app",
+                &[("SLURM_JOB_ID", "7")],
+                "QUO_ELASTIC_RANKS=2..400 PMIX_MCA_gds=hash mpirun -n 2 -x QUO_ELASTIC_RANKS ./app\n",
+            ),
+        ] {
+            let text = planned(version, line, set).unwrap();
+            assert!(text.starts_with(expected), "{text}\nwanted {expected}");
+        }
+    }
+
+    #[test]
+    fn reasons_say_what_cannot_be_spawned() {
+        let text = planned(MPICH_4, "-n 2..4 ./app", &[]).unwrap();
+        assert!(text.contains("- MPICH 4.0.2: MPICH 4 cannot start processes, so 4"), "{text}");
+        let text = planned(OPEN_MPI_4, "-n 2..4 ./app", &[]).unwrap();
+        assert!(text.contains("- Open MPI 4.1.4: 2 processes are launched, up to 2"), "{text}");
+    }
+
+    #[test]
+    fn numbers_that_do_not_fit_are_refused() {
+        for line in
+            ["-n 8 ./app", "-n 4..2 ./app", "-n 0..2 ./app", "-n 1..2 --hosts n1 ./app", "-n 1..2"]
+        {
+            assert!(planned(OPEN_MPI_4, line, &[]).is_err(), "{line}");
+        }
+        let error = planned(OPEN_MPI_4, "-n 2..9 --hosts n1:4,n2:4 ./app", &[]).unwrap_err();
+        assert_eq!(error.to_string(), "launch: 9 ranks are asked for, the hosts have 8 slots");
+    }
+}

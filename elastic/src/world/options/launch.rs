@@ -1,0 +1,99 @@
+//! Options that a launch gives to programs which leave them open: `quo-elastic launch` sets the
+//! variables.
+
+use super::WorldOptions;
+use crate::manager::ControlSocket;
+use crate::model::place::{Allowed, Bounds};
+
+/// Smallest and largest number of ranks, such as `2..8`; the job starts with the smallest.
+const RANKS: &str = "QUO_ELASTIC_RANKS";
+/// Name of the job, which then listens for `quo-elastic`.
+const NAME: &str = "QUO_ELASTIC_NAME";
+
+impl WorldOptions {
+    /// Completes these options by the variables of the launch; what the program has set stays.
+    ///
+    /// # Errors
+    /// Describes a variable with a value of another form.
+    pub(crate) fn completed_by_launch(
+        self,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, String> {
+        let given = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let mut options = self;
+        if let Some(text) = given(RANKS) {
+            let (min, max) = range(&text).ok_or_else(|| {
+                format!("{RANKS}={text} is not two numbers of ranks, such as 2..8")
+            })?;
+            if options.initial_ranks.is_none() && options.max_ranks.is_none() {
+                options = options.initial_ranks(min as usize).max_ranks(max as usize);
+            }
+            if options.bounds.is_none() {
+                let bounds = Bounds::new(min, max, Allowed::Any);
+                options.bounds = Some(bounds.map_err(|error| format!("{RANKS}={text}: {error}"))?);
+            }
+        }
+        if let Some(name) = given(NAME) {
+            let listens = options.managers.iter().any(|manager| manager.name() == "socket");
+            if !listens {
+                options = options.manager(ControlSocket::new());
+            }
+            options.name.get_or_insert(name);
+        }
+        Ok(options)
+    }
+}
+
+/// Returns the numbers of `2..8`; `None` for another text.
+fn range(text: &str) -> Option<(u32, u32)> {
+    let (min, max) = text.split_once("..")?;
+    let (min, max) = (min.trim().parse().ok()?, max.trim().parse().ok()?);
+    (1..=max).contains(&min).then_some((min, max))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn completed(options: WorldOptions, ranks: &str, name: &str) -> Result<WorldOptions, String> {
+        options.completed_by_launch(|variable| match variable {
+            RANKS => Some(ranks.to_owned()),
+            NAME => Some(name.to_owned()),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn open_options_are_those_of_the_launch() {
+        let options = completed(WorldOptions::new(), "2..8", "heat").unwrap();
+        assert_eq!((options.initial_ranks, options.max_ranks), (Some(2), Some(8)));
+        assert!(options.bounds.is_some_and(|it| (it.min(), it.max()) == (2, 8)));
+        assert_eq!(options.name.as_deref(), Some("heat"));
+        assert_eq!(options.managers.len(), 1);
+        let open = completed(WorldOptions::new(), "", "").unwrap();
+        assert!(open.initial_ranks.is_none() && open.name.is_none() && open.managers.is_empty());
+    }
+
+    #[test]
+    fn options_of_the_program_stay() {
+        let squares = Bounds::new(1, 9, Allowed::OneOf(vec![1, 4, 9])).unwrap();
+        let own = WorldOptions::new()
+            .initial_ranks(4)
+            .name("own")
+            .allowed_sizes(squares.clone())
+            .manager(ControlSocket::new());
+        let options = completed(own, "2..8", "heat").unwrap();
+        assert_eq!((options.initial_ranks, options.max_ranks), (Some(4), None));
+        assert!(options.bounds.is_some_and(|it| it.max() == squares.max() && !it.allows(2)));
+        assert_eq!(options.name.as_deref(), Some("own"));
+        assert_eq!(options.managers.len(), 1, "one socket");
+    }
+
+    #[test]
+    fn other_texts_than_two_numbers_are_errors() {
+        for text in ["8", "8..2", "0..4", "a..b", "2...8", "-1..3"] {
+            let error = completed(WorldOptions::new(), text, "").unwrap_err();
+            assert!(error.contains(text) && error.contains("such as 2..8"), "{error}");
+        }
+    }
+}

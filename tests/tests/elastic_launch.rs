@@ -1,0 +1,71 @@
+//! `quo-elastic launch`: one command starts a program that leaves its sizes open, with spawned or
+//! parked ranks, on each MPI.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use quo_tests::{BindTo, Checkout, Job, Launcher, Outcome, Running};
+
+const LIMIT: Duration = Duration::from_secs(100);
+
+fn compile(folder: &tempfile::TempDir) -> Result<PathBuf> {
+    Checkout::find()?.compile_c("tests/programs/launched.c", folder.path(), &[])
+}
+
+/// Runs `quo-elastic launch` with these words before and after the program.
+fn launch(options: &[&str], program: &PathBuf, arguments: &[&str]) -> Result<Outcome> {
+    let launcher = Launcher::find()?;
+    let mut command = Command::new(Checkout::find()?.program("quo-elastic")?);
+    command.arg("launch").arg("--mpirun").arg(launcher.program()).args(options);
+    // What every launch of the tests needs, such as running as root.
+    let envs = launcher.command(2, BindTo::None);
+    command.envs(envs.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.arg("--").arg(program).args(arguments);
+    let description = format!("{command:?}");
+    Running::start(&mut command, &description, LIMIT)?.finish()
+}
+
+#[test]
+fn launched_program_grows_to_the_largest_size() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = compile(&folder)?;
+    for options in [&["-n", "1..3"][..], &["-n", "1..3", "--parked"]] {
+        let outcome = launch(options, &program, &[])?;
+        outcome.expect_success()?;
+        ensure!(outcome.stdout == "begins with 1\nends with 3\n", "{}", outcome.report());
+    }
+    Ok(())
+}
+
+#[test]
+fn launched_program_begins_with_the_smallest_size() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = compile(&folder)?;
+    let outcome = launch(&["-n", "2..2"], &program, &["2"])?;
+    outcome.expect_success()?;
+    ensure!(outcome.stdout == "ends with 2\n", "{}", outcome.report());
+    Ok(())
+}
+
+#[test]
+fn size_beyond_the_launch_is_refused() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = compile(&folder)?;
+    let outcome = launch(&["-n", "1..2"], &program, &["4"])?;
+    ensure!(!outcome.status.success(), "{}", outcome.report());
+    ensure!(outcome.stderr.contains("QUO_world_request"), "{}", outcome.report());
+    Ok(())
+}
+
+#[test]
+fn wrong_sizes_in_the_environment_are_named() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = compile(&folder)?;
+    let outcome = Job::new(1, &program).env("QUO_ELASTIC_RANKS", "8..2").run()?;
+    ensure!(!outcome.status.success(), "{}", outcome.report());
+    let text = "QUO_ELASTIC_RANKS=8..2 is not two numbers of ranks, such as 2..8";
+    ensure!(outcome.stderr.contains(text), "{}", outcome.report());
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! `cargo xtask tables`: what other software does, found by small programs and written into docs.
+//!
+//! A column is one version of a software. A run writes the columns of the versions that it finds
+//! here; the columns of other versions stay as they were written where those were.
+
+mod page;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::project;
+use page::Cell;
+
+/// A table of a page, between the markers with its name.
+struct Table {
+    name: &'static str,
+    page: &'static str,
+    /// Packages to build for the script of this folder that has the table's name.
+    packages: &'static [&'static str],
+}
+
+const TABLES: &[Table] =
+    &[Table { name: "openmp", page: "docs/recipes/openmp.md", packages: &["quo-c"] }];
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// Tables to write [default: all]
+    names: Vec<String>,
+    /// Write nothing; fail if a table differs from what the programs find
+    #[arg(long)]
+    check: bool,
+}
+
+/// Runs the command.
+pub fn run(options: &Options) -> Result<()> {
+    for name in &options.names {
+        ensure!(TABLES.iter().any(|table| table.name == name), "no table {name}");
+    }
+    let is_wanted = |table: &&Table| {
+        options.names.is_empty() || options.names.iter().any(|it| it == table.name)
+    };
+    let mut differing = Vec::new();
+    for table in TABLES.iter().filter(is_wanted) {
+        let cells = by_script(table)?;
+        let columns: BTreeSet<&str> = cells.iter().map(|cell| cell.column.as_str()).collect();
+        let columns: Vec<&str> = columns.into_iter().collect();
+        println!("{}: found {}", table.name, columns.join(", "));
+        let path = project::root().join(table.page);
+        let before =
+            fs::read_to_string(&path).with_context(|| format!("reading {}", table.page))?;
+        let after = page::with_table(&before, table.name, &cells)
+            .with_context(|| format!("reading {}", table.page))?;
+        if after == before {
+            continue;
+        }
+        differing.push(table.name);
+        for line in after.lines().filter(|line| !before.lines().any(|old| old == *line)) {
+            println!("{}: {line}", table.page);
+        }
+        if !options.check {
+            fs::write(&path, after).with_context(|| format!("writing {}", table.page))?;
+        }
+    }
+    if options.check && !differing.is_empty() {
+        bail!("differ from what the programs find: {}", differing.join(", "));
+    }
+    Ok(())
+}
+
+/// Builds the packages, runs a script and returns the cells that it prints, one a line: column,
+/// row and text, with tabs between.
+fn by_script(table: &Table) -> Result<Vec<Cell>> {
+    let mut build = project::cargo()?;
+    build.arg("build").args(table.packages.iter().flat_map(|package| ["--package", package]));
+    ensure!(build.status()?.success(), "building {} failed", table.packages.join(", "));
+    let cache = project::base()?.join("xtask/tables");
+    fs::create_dir_all(&cache).with_context(|| format!("creating {}", cache.display()))?;
+    let script = project::root().join("xtask/src/tables").join(table.name).with_extension("sh");
+    let mut command = Command::new("sh");
+    command.arg(&script).env("ROOT", project::root()).env("CACHE", cache);
+    command.env("BUILD", project::target()?.join("debug")).stderr(Stdio::inherit());
+    let output = command.output().with_context(|| format!("starting {}", script.display()))?;
+    ensure!(output.status.success(), "{}: {}", script.display(), output.status);
+    String::from_utf8(output.stdout)?.lines().map(Cell::parse).collect()
+}

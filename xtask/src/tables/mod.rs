@@ -22,8 +22,14 @@ struct Table {
     packages: &'static [&'static str],
 }
 
-const TABLES: &[Table] =
-    &[Table { name: "openmp", page: "docs/recipes/openmp.md", packages: &["quo-c"] }];
+const TABLES: &[Table] = &[
+    Table { name: "openmp", page: "docs/recipes/openmp.md", packages: &["quo-c"] },
+    Table {
+        name: "allocators",
+        page: "docs/memprof-reference.md",
+        packages: &["memprof-command", "memprof-preload"],
+    },
+];
 
 #[derive(clap::Args)]
 pub struct Options {

@@ -11,24 +11,31 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::project;
+use crate::{mpi, project};
 use page::Cell;
 
 /// A table of a page, between the markers with its name.
 struct Table {
     name: &'static str,
     page: &'static str,
-    /// Packages to build for the script of this folder that has the table's name.
-    packages: &'static [&'static str],
+    source: Source,
+}
+
+enum Source {
+    /// The script of this folder with the table's name, and the packages to build for it.
+    Script(&'static [&'static str]),
+    /// The programs of `cargo xtask mpi list`.
+    Mpis,
 }
 
 const TABLES: &[Table] = &[
-    Table { name: "openmp", page: "docs/recipes/openmp.md", packages: &["quo-c"] },
+    Table { name: "openmp", page: "docs/recipes/openmp.md", source: Source::Script(&["quo-c"]) },
     Table {
         name: "allocators",
         page: "docs/memprof-reference.md",
-        packages: &["memprof-command", "memprof-preload"],
+        source: Source::Script(&["memprof-command", "memprof-preload"]),
     },
+    Table { name: "mpi", page: "docs/mpi.md", source: Source::Mpis },
 ];
 
 #[derive(clap::Args)]
@@ -50,7 +57,13 @@ pub fn run(options: &Options) -> Result<()> {
     };
     let mut differing = Vec::new();
     for table in TABLES.iter().filter(is_wanted) {
-        let cells = by_script(table)?;
+        let cells = match table.source {
+            Source::Script(packages) => by_script(table.name, packages)?,
+            Source::Mpis => {
+                let cell = |[column, row, text]: [String; 3]| Cell { column, row, text };
+                mpi::answers()?.into_iter().map(cell).collect()
+            }
+        };
         let columns: BTreeSet<&str> = cells.iter().map(|cell| cell.column.as_str()).collect();
         let columns: Vec<&str> = columns.into_iter().collect();
         println!("{}: found {}", table.name, columns.join(", "));
@@ -78,13 +91,13 @@ pub fn run(options: &Options) -> Result<()> {
 
 /// Builds the packages, runs a script and returns the cells that it prints, one a line: column,
 /// row and text, with tabs between.
-fn by_script(table: &Table) -> Result<Vec<Cell>> {
+fn by_script(name: &str, packages: &[&str]) -> Result<Vec<Cell>> {
     let mut build = project::cargo()?;
-    build.arg("build").args(table.packages.iter().flat_map(|package| ["--package", package]));
-    ensure!(build.status()?.success(), "building {} failed", table.packages.join(", "));
+    build.arg("build").args(packages.iter().flat_map(|package| ["--package", package]));
+    ensure!(build.status()?.success(), "building {} failed", packages.join(", "));
     let cache = project::base()?.join("xtask/tables");
     fs::create_dir_all(&cache).with_context(|| format!("creating {}", cache.display()))?;
-    let script = project::root().join("xtask/src/tables").join(table.name).with_extension("sh");
+    let script = project::root().join("xtask/src/tables").join(name).with_extension("sh");
     let mut command = Command::new("sh");
     command.arg(&script).env("ROOT", project::root()).env("CACHE", cache);
     command.env("BUILD", project::target()?.join("debug")).stderr(Stdio::inherit());

@@ -1,4 +1,4 @@
-/* Usage: allocators hold|grow|zero|free|trim. One of the uses of an allocator; LIBRARY makes the library that the program
+/* Usage: allocators hold|grow|zero|found|free|trim. One of the uses of an allocator; LIBRARY makes the library that the program
    calls, another component to the profiler. */
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +13,7 @@ void *library_block(size_t size)
     return memset(malloc(size), 1, size);
 }
 #else
+#include <dlfcn.h>
 #include <malloc.h>
 #include <unistd.h>
 
@@ -31,6 +32,10 @@ int main(int argc, char **argv)
         memset(blocks[0], 2, 32 * MIB);
     } else if (0 == strcmp(use, "zero")) {
         for (int i = 0; i < 4; ++i) blocks[i] = calloc(1, 16 * MIB);
+    } else if (0 == strcmp(use, "found")) {
+        void *(*found)(size_t);
+        *(void **)&found = dlsym(dlopen("libc.so.6", RTLD_NOW), "malloc");
+        blocks[0] = memset(found(64 * MIB), 1, 64 * MIB);
     } else {
         for (int i = 0; i < BLOCKS; ++i) blocks[i] = memset(malloc(SMALL), 1, SMALL);
         for (int i = 0; i < BLOCKS - 1; ++i) free(blocks[i]);

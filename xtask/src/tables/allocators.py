@@ -30,6 +30,9 @@ def answers(program, preload):
     found = held(program, preload, "zero")
     own, touched = found("exe:program", "owned_peak"), found("exe:program", "resident_peak")
     yield "64 MiB by `calloc`, nothing written", f"{own:.0f} MiB owned, {touched:.0f} MiB resident"
+    found = held(program, preload, "found")
+    own, unknown = found("exe:program", "owned_peak"), found("unattributed", "resident")
+    yield "64 MiB by the `malloc` that `dlsym` finds in `libc.so.6`", f"{own:.0f} MiB owned, {unknown:.0f} MiB unattributed"
     for use, row in ("free", "64 MiB in blocks of 16 KiB, all but the last freed"), ("trim", "the same, then `malloc_trim(0)`"):
         slack = held(program, preload, use)("slack", "resident")
         yield row, "no slack" if slack < 4 else "all is slack" if slack > 60 else "a part is slack"

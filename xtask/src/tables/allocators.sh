@@ -24,9 +24,9 @@ for name in glibc jemalloc mimalloc tcmalloc; do
     version=$(echo "${version##*/}" | sed 's/^[^_]*_//; s/[+-].*//')
     [ -z "$file" ] || [ -e "$file" ] || continue
     mkdir "$name" "$name/linked"
-    cc -O0 "$ROOT/xtask/src/tables/allocators.c" -o "$name/program" ./libcaller.so -Wl,-rpath,"$folder"
+    cc -O0 "$ROOT/xtask/src/tables/allocators.c" -o "$name/program" ./libcaller.so -Wl,-rpath,"$folder" -ldl
     [ -z "$file" ] || cc -O0 "$ROOT/xtask/src/tables/allocators.c" -o "$name/linked/program" ./libcaller.so \
-        -Wl,-rpath,"$folder:$libraries" -Wl,--no-as-needed "$file"
+        -Wl,-rpath,"$folder:$libraries" -Wl,--no-as-needed "$file" -ldl
     cd "$name"
     python3 "$ROOT/xtask/src/tables/allocators.py" "$BUILD/memprof" "$name $version" ./program "$file" "${file:+./linked/program}"
     cd ..

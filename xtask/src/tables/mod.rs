@@ -36,6 +36,7 @@ const TABLES: &[Table] = &[
         source: Source::Script(&["memprof-command", "memprof-preload"]),
     },
     Table { name: "mpi", page: "docs/mpi.md", source: Source::Mpis },
+    Table { name: "slurm", page: "docs/scheduling.md", source: Source::Script(&[]) },
 ];
 
 #[derive(clap::Args)]
@@ -64,6 +65,10 @@ pub fn run(options: &Options) -> Result<()> {
                 mpi::answers()?.into_iter().map(cell).collect()
             }
         };
+        if cells.is_empty() {
+            println!("{}: nothing of it is here; the table stays as it is", table.name);
+            continue;
+        }
         let columns: BTreeSet<&str> = cells.iter().map(|cell| cell.column.as_str()).collect();
         let columns: Vec<&str> = columns.into_iter().collect();
         println!("{}: found {}", table.name, columns.join(", "));
@@ -92,9 +97,11 @@ pub fn run(options: &Options) -> Result<()> {
 /// Builds the packages, runs a script and returns the cells that it prints, one a line: column,
 /// row and text, with tabs between.
 fn by_script(name: &str, packages: &[&str]) -> Result<Vec<Cell>> {
-    let mut build = project::cargo()?;
-    build.arg("build").args(packages.iter().flat_map(|package| ["--package", package]));
-    ensure!(build.status()?.success(), "building {} failed", packages.join(", "));
+    if !packages.is_empty() {
+        let mut build = project::cargo()?;
+        build.arg("build").args(packages.iter().flat_map(|package| ["--package", package]));
+        ensure!(build.status()?.success(), "building {} failed", packages.join(", "));
+    }
     let cache = project::base()?.join("xtask/tables");
     fs::create_dir_all(&cache).with_context(|| format!("creating {}", cache.display()))?;
     let script = project::root().join("xtask/src/tables").join(name).with_extension("sh");

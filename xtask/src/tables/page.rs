@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-/// Text of cells whose programs were not run.
+/// Text of a cell without a run.
 const NOT_RUN: &str = "not run";
 
 /// One behaviour of one version of a software.
@@ -68,7 +68,7 @@ fn read(table: &str) -> Vec<Cell> {
     cells
 }
 
-/// Returns the different names, in the order in which they come first.
+/// Returns the different names, in the order of their first appearance.
 fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
     let mut all = Vec::new();
     for name in names {

@@ -7,6 +7,7 @@ mod page;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -104,11 +105,32 @@ fn by_script(name: &str, packages: &[&str]) -> Result<Vec<Cell>> {
     }
     let cache = project::base()?.join("xtask/tables");
     fs::create_dir_all(&cache).with_context(|| format!("creating {}", cache.display()))?;
-    let script = project::root().join("xtask/src/tables").join(name).with_extension("sh");
+    let script = script(name);
     let mut command = Command::new("sh");
     command.arg(&script).env("ROOT", project::root()).env("CACHE", cache);
     command.env("BUILD", project::target()?.join("debug")).stderr(Stdio::inherit());
     let output = command.output().with_context(|| format!("starting {}", script.display()))?;
     ensure!(output.status.success(), "{}: {}", script.display(), output.status);
     String::from_utf8(output.stdout)?.lines().map(Cell::parse).collect()
+}
+
+fn script(table: &str) -> PathBuf {
+    project::root().join("xtask/src/tables").join(table).with_extension("sh")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_table_has_its_place_and_its_script() {
+        for table in TABLES {
+            let page = fs::read_to_string(project::root().join(table.page)).unwrap();
+            let cell = Cell::parse("column\trow\ttext").unwrap();
+            assert!(page::with_table(&page, table.name, &[cell]).is_ok(), "{}", table.name);
+            if let Source::Script(_) = table.source {
+                assert!(script(table.name).exists(), "{}", table.name);
+            }
+        }
+    }
 }

@@ -33,10 +33,19 @@ static void note(void *unused)
     (void)unused;
 }
 
-static void print_team(void)
+/* A number, or "all" for that of the machine's CPUs, unless it was asked for. */
+static void print_number(int number, int is_asked)
 {
-    printf("%d on %d", team.threads, CPU_COUNT(&team.cpus));
-    if (team.threads > 1 && team.pinned) printf(", %s pinned", team.pinned < team.threads ? "some" : "all");
+    if (!is_asked && number == sysconf(_SC_NPROCESSORS_ONLN)) printf("all");
+    else printf("%d", number);
+}
+
+static void print_team(int is_asked)
+{
+    print_number(team.threads, is_asked);
+    printf(" on ");
+    print_number(CPU_COUNT(&team.cpus), 0);
+    if (team.threads > 1 && team.pinned) printf(", %spinned", team.pinned < team.threads ? "some " : "");
     last = team.threads;
     memset(&team, 0, sizeof team);
 }
@@ -45,12 +54,12 @@ static void regions(int is_alone)
 {
 #pragma omp parallel
     note(NULL);
-    print_team();
+    print_team(0);
     if (!is_alone) return;
     printf(" / ");
 #pragma omp parallel num_threads(2)
     note(NULL);
-    print_team();
+    print_team(1);
 }
 
 static void second_region(const char *path)
@@ -60,7 +69,7 @@ static void second_region(const char *path)
     *(void **)&parallel = dlsym(runtime, "GOMP_parallel");
     parallel(note, NULL, 0, 0);
     printf(" + ");
-    print_team();
+    print_team(0);
 }
 
 static void work(int is_alone, const char *what)

@@ -1,6 +1,6 @@
-//! The commands of the project: `cargo xtask setup | demo | test | bench | book | findings | fresh | fuzz | machine | mpi | mutants | wheel | release | install | uninstall`.
+//! The commands of the project: `cargo xtask setup | demo | test | bench | book | findings | fresh | fuzz | machine | mpi | mutants | tables | wheel | release | install | uninstall`.
 //!
-//! floors: output < run < project < tally < release < headers < findings < rules < machine < hosts < setup < mpi < fuzz < mutants < bench <
+//! floors: output < run < project < tally < release < headers < findings < rules < machine < hosts < setup < mpi < tables < fuzz < mutants < bench <
 //!     book < demo < wheel < install < dist < uninstall < test < fresh
 // Its macros are used by all modules below.
 #[macro_use]
@@ -24,6 +24,7 @@ mod release;
 mod rules;
 mod run;
 mod setup;
+mod tables;
 mod tally;
 mod test;
 mod uninstall;
@@ -73,6 +74,8 @@ enum Command {
     Mutants(mutants::Options),
     /// Run several hosts on this machine, with ranks on them.
     Hosts(hosts::Options),
+    /// Run the programs behind the tables of other software in docs/, and write the tables.
+    Tables(tables::Options),
     /// Build the Python package as a wheel for pip.
     Wheel(wheel::Options),
     /// Pack the source with all crates for sites without a network, and a static memprof.
@@ -109,6 +112,7 @@ fn main() -> ExitCode {
         Command::Mpi(options) => mpi::run(&options),
         Command::Mutants(options) => mutants::run(&options),
         Command::Hosts(options) => hosts::run(&options),
+        Command::Tables(options) => tables::run(&options),
         Command::Wheel(options) => wheel::run(&options),
         Command::Release(options) => dist::run(&options),
         Command::Install(options) => install::run(&options),

@@ -28,19 +28,35 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("spawn", "c", include_str!("probes/spawn.c")),
     ("connect", "c", include_str!("probes/connect.c")),
     ("split_shared", "c", include_str!("probes/split_shared.c")),
+    ("waits", "c", include_str!("probes/waits.c")),
+    ("ends", "c", include_str!("probes/ends.c")),
+    ("bound", "c", include_str!("probes/bound.c")),
+    ("universe", "c", include_str!("probes/universe.c")),
 ];
 
-/// The questions, in the order of the table, with the column heading and the meaning.
+/// The questions, in the order of the tables: the column heading of the list and the row of docs.
 pub const QUESTIONS: &[(&str, &str, &str)] = &[
-    ("cxx", "C++", "compiles C++"),
-    ("fortran", "Fortran", "compiles `use mpi`"),
-    ("mpi_f08", "f08", "compiles `use mpi_f08`"),
-    ("threads", "threads", "thread level given to who asks for the highest"),
-    ("shared_windows", "windows", "shared windows between two ranks"),
-    ("split_shared", "split", "communicators of those who share memory"),
-    ("sessions", "sessions", "sessions, without MPI_Init"),
-    ("spawn", "spawn", "a rank starts another one"),
-    ("connect", "connect", "two jobs connect through a port"),
+    ("cxx", "C++", "C++"),
+    ("fortran", "Fortran", "Fortran, `use mpi`"),
+    ("mpi_f08", "f08", "Fortran, `use mpi_f08` with gfortran"),
+    ("threads", "threads", "thread level"),
+    ("shared_windows", "windows", "shared windows"),
+    ("split_shared", "split", "communicators of ranks that share memory"),
+    ("sessions", "sessions", "sessions"),
+    ("spawn", "spawn", "spawn"),
+    ("connect", "connect", "accept and connect between two jobs"),
+];
+
+/// Further rows of docs, which have an answer under every MPI.
+pub const BEHAVIOURS: &[(&str, &str)] = &[
+    ("survive", "a job continues without a killed rank, by the options below"),
+    ("killed", "status of the launcher if a rank is killed by SIGKILL"),
+    ("exit", "if a rank ends with 3"),
+    ("abort", "if a rank calls `MPI_Abort` with 7"),
+    ("bound", "CPUs of a rank, without options, `-n 2`"),
+    ("universe", "`MPI_UNIVERSE_SIZE`, without options, `-n 2`"),
+    ("waits", "a rank that waits in `MPI_Recv`"),
+    ("waits_crowded", "the same with more ranks than cores, by the options below"),
 ];
 
 /// Findings about one MPI: version, standard, and an answer to each question.
@@ -60,6 +76,16 @@ impl Capabilities {
     /// Returns the answer to a question: yes or no, or the level.
     pub fn answer(&self, question: &str) -> &str {
         self.0["can"][question]["answer"].as_str().unwrap_or("?")
+    }
+
+    /// Returns what it does in a situation of [`BEHAVIOURS`].
+    pub fn behaviour(&self, situation: &str) -> &str {
+        self.0["does"][situation].as_str().unwrap_or("?")
+    }
+
+    /// Returns the setting that a capability needs.
+    pub fn setting(&self, question: &str) -> Option<&str> {
+        self.0["can"][question]["with"].as_str()
     }
 
     /// Returns the reason for a "no", or the setting that is needed first.
@@ -124,6 +150,10 @@ impl<'a> Probe<'a> {
         for (question, _, _) in QUESTIONS {
             can.insert((*question).to_owned(), self.entry(question));
         }
+        let mut does = Map::new();
+        for (situation, _) in BEHAVIOURS {
+            does.insert((*situation).to_owned(), json!(self.usual_behaviour(situation)));
+        }
         let told = self.run("version", 1, &[]).map(|outcome| outcome.stdout).unwrap_or_default();
         let field = |name: &str| {
             let line = told.lines().find_map(|line| line.strip_prefix(name));
@@ -135,26 +165,24 @@ impl<'a> Probe<'a> {
             "library": library,
             "standard": field("standard: "),
             "can": can,
+            "does": does,
         })
     }
 
-    /// Tries without settings first: a capability that works by default needs none.
+    /// A setting of the catalogue is made at once: without it the trial may end in a crash.
     fn entry(&self, question: &str) -> Value {
         let setting = match question {
             "spawn" => self.mpi.spawns_with,
             "connect" => self.mpi.connects_with,
             _ => None,
         };
-        let first = self.ask(question, None);
-        let reason = match first {
-            Ok(answer) => return json!({ "answer": answer }),
-            Err(reason) => reason,
+        let reason = match (self.ask(question, setting), setting) {
+            (Ok(answer), None) => return json!({ "answer": answer }),
+            (Ok(answer), Some((name, value))) => {
+                return json!({ "answer": answer, "with": format!("{name}={value}") });
+            }
+            (Err(reason), _) => reason,
         };
-        if let Some((name, value)) = setting
-            && let Ok(answer) = self.ask(question, setting)
-        {
-            return json!({ "answer": answer, "with": format!("{name}={value}") });
-        }
         if question == "connect"
             && self.launcher.family() == Family::OpenMpi4
             && let Ok(answer) = self.connect_through_server()
@@ -173,6 +201,56 @@ impl<'a> Probe<'a> {
             }
             "threads" | "spawn" => result(&self.run(question, 1, setting.as_slice())?),
             _ => result(&self.run(question, 2, setting.as_slice())?),
+        }
+    }
+
+    /// Returns the middle answer of three about a status, which a launcher may miss.
+    fn usual_behaviour(&self, situation: &str) -> String {
+        let tries = if matches!(situation, "killed" | "exit" | "abort") { 3 } else { 1 };
+        let answer = |_| self.behaviour(situation).unwrap_or_else(|reason| reason);
+        let mut answers: Vec<String> = (0..tries).map(answer).collect();
+        answers.sort();
+        answers.swap_remove(tries / 2)
+    }
+
+    /// Returns what the MPI does in a situation of [`BEHAVIOURS`].
+    fn behaviour(&self, situation: &str) -> Answer {
+        let (program, argument) = match situation {
+            "waits_crowded" => ("waits", None),
+            "survive" | "killed" | "exit" | "abort" => ("ends", Some(situation)),
+            _ => (situation, None),
+        };
+        let file = self.compile(program)?;
+        let mut command = match situation {
+            "bound" | "universe" => {
+                let mut command = Command::new(self.home.program("mpirun"));
+                command.args(["-n", "2"]);
+                command.envs(
+                    ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"]
+                        .map(|it| (it, "1")),
+                );
+                command
+            }
+            "waits_crowded" => {
+                let processors = std::thread::available_parallelism().map_or(1, usize::from);
+                self.launch(processors + 1, &[])
+            }
+            _ => self.launch(2, &[]),
+        };
+        if situation == "survive" {
+            let guard = self.launcher.survive(&mut command);
+            command.args(guard);
+        }
+        let started = Running::start(command.arg(file).args(argument), situation, LIMIT);
+        let outcome = started.and_then(Running::finish).map_err(|error| format!("{error:#}"))?;
+        match (situation, outcome.status.code()) {
+            ("killed" | "exit" | "abort", Some(code)) if !outcome.out_of_time => {
+                Ok(code.to_string())
+            }
+            ("killed" | "exit" | "abort", _) => Err(reason(&outcome)),
+            ("survive", _) if outcome.stdout.contains("result: yes") => Ok("yes".to_owned()),
+            ("survive", _) => Ok("no".to_owned()),
+            _ => result(&outcome),
         }
     }
 

@@ -14,7 +14,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::project;
-use capabilities::{Capabilities, QUESTIONS};
+use capabilities::{BEHAVIOURS, Capabilities, QUESTIONS};
 #[cfg(test)]
 pub use catalogue::named;
 pub use catalogue::{ALSO_TESTED, DEFAULT};
@@ -129,6 +129,30 @@ fn all_named(names: &[String]) -> Result<Vec<&'static Mpi>> {
     }
 }
 
+/// Returns the table of docs for the MPIs that are here: name with version, question and answer.
+pub fn answers() -> Result<Vec<[String; 3]>> {
+    let mut answers = Vec::new();
+    for mpi in CATALOGUE {
+        let Some(home) = home::find(mpi)? else { continue };
+        let known = capabilities::of(mpi, &home, true)?;
+        let mut answer = |row: &str, text: String| {
+            answers.push([format!("{} {}", mpi.name, known.version()), row.to_owned(), text]);
+        };
+        answer(
+            "standard it claims",
+            known.to_json()["standard"].as_str().unwrap_or("?").to_owned(),
+        );
+        for (question, _, row) in QUESTIONS {
+            let setting = known.setting(question).map(|setting| format!("with `{setting}`"));
+            answer(row, setting.unwrap_or_else(|| known.answer(question).to_owned()));
+        }
+        for (situation, row) in BEHAVIOURS {
+            answer(row, known.behaviour(situation).to_owned());
+        }
+    }
+    Ok(answers)
+}
+
 fn list(as_json: bool, again: bool, wanted: &[&'static Mpi]) -> Result<()> {
     let mut rows = Vec::new();
     for &mpi in wanted {
@@ -163,7 +187,7 @@ fn entry(mpi: &Mpi, known: Option<&(Capabilities, Home)>) -> Value {
             "c": program("mpicc"), "cxx": program("mpicxx"), "fortran": program("mpifort"),
         });
         entry["launcher"] = json!(program("mpirun"));
-        for key in ["version", "library", "standard", "can"] {
+        for key in ["version", "library", "standard", "can", "does"] {
             entry[key] = capabilities.to_json()[key].clone();
         }
     }

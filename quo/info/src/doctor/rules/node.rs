@@ -44,8 +44,13 @@ const OTHERS: [&str; 23] = [
     "MEMPROF_RECORD",
 ];
 /// Further ones.
-const FURTHER: [&str; 4] =
-    ["MEMPROF_STACKS", "MEMPROF_SYNC_INTERVAL", "QUO_ELASTIC_NAME", "QUO_ELASTIC_RANKS"];
+const FURTHER: [&str; 5] = [
+    "MEMPROF_STACKS",
+    "MEMPROF_SYNC_INTERVAL",
+    "QUO_ELASTIC_NAME",
+    "QUO_ELASTIC_RANKS",
+    "QUO_MPI_RUN_PATH",
+];
 
 pub fn recognise(facts: &Facts, found: &mut Collector) {
     cpus(facts, found);

@@ -44,11 +44,12 @@ const OTHERS: [&str; 23] = [
     "MEMPROF_RECORD",
 ];
 /// Further ones.
-const FURTHER: [&str; 5] = [
+const FURTHER: [&str; 6] = [
     "MEMPROF_STACKS",
     "MEMPROF_SYNC_INTERVAL",
     "QUO_ELASTIC_NAME",
     "QUO_ELASTIC_RANKS",
+    "QUO_LIBRARY",
     "QUO_MPI_RUN_PATH",
 ];
 
@@ -197,7 +198,8 @@ fn is_unknown(name: &str) -> bool {
     let is_known = VARIABLES.iter().any(|variable| variable.name == name)
         || OTHERS.contains(&name)
         || FURTHER.contains(&name);
-    is_ours && !is_known && !name.starts_with("QUO_TEST")
+    let is_of_tests = ["QUO_TEST", "QUO_XTASK_", "QUO_HOSTS_"];
+    is_ours && !is_known && !is_of_tests.iter().any(|start| name.starts_with(start))
 }
 
 fn slurm(facts: &Facts, found: &mut Collector) {

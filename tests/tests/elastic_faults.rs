@@ -303,7 +303,8 @@ fn ranks_killed_while_begin_makes_a_communicator_are_named() -> Result<()> {
     fs::write(&dying, "1 2")?;
     let _asking = job.asks(&["shrink", "test", "1", "--wait"])?;
     job.wait_for_event("agreed")?;
-    ended_with_one_error(job, "member-lost", 2)
+    // On a busy machine rank 1 may learn of the death of rank 2 before it makes the call itself.
+    ended_with_one_error(job, "member-lost", 3)
 }
 
 fn sleeper_killed_before_the_end_is_named_by_all_ranks() -> Result<()> {

@@ -164,9 +164,28 @@ fn wheel_is_built_installed_and_imported() -> Result<()> {
 fn type_hints_are_complete_and_right() -> Result<()> {
     let checkout = Checkout::find()?;
     let folder = tempfile::tempdir()?;
-    let mut mypy = Command::new(interpreter()?);
-    mypy.args(["-m", "mypy", "--cache-dir"]).arg(folder.path());
-    said(mypy.current_dir(checkout.root().join(PACKAGE))).map(drop)
+    let mypy = || -> Result<Command> {
+        let mut mypy = Command::new(interpreter()?);
+        mypy.args(["-m", "mypy", "--cache-dir"]).arg(folder.path());
+        mypy.current_dir(checkout.root().join(PACKAGE));
+        Ok(mypy)
+    };
+    said(&mut mypy()?)?;
+    // A user's mistakes inside of blocks are seen: `with` gives the object's own class.
+    let program = folder.path().join("program.py");
+    std::fs::write(
+        &program,
+        "import libquo\n\
+        with libquo.Context() as node, node.phase(\"package\") as solve, libquo.World() as world:\n    \
+        node.no_query()\n    solve.no_call()\n    world.no_member\n",
+    )?;
+    let told = mypy()?.arg(&program).output()?;
+    let told = String::from_utf8_lossy(&told.stdout);
+    for (class, name) in [("Context", "no_query"), ("Phase", "no_call"), ("World", "no_member")] {
+        ensure!(told.contains(&format!("\"{class}\" has no attribute \"{name}\"")), "{told}");
+    }
+    ensure!(told.contains("Found 3 errors"), "{told}");
+    Ok(())
 }
 
 quo_tests::suite! {

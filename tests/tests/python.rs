@@ -137,8 +137,12 @@ fn numbers_and_structures_are_those_of_the_headers() -> Result<()> {
 fn wheel_is_built_installed_and_imported() -> Result<()> {
     let checkout = Checkout::find()?;
     let folder = tempfile::tempdir()?;
+    // What would be fetched would be asked of a port on which nothing listens.
     let mut build = Command::new(checkout.program("xtask")?);
     build.current_dir(checkout.root()).args(["wheel", "--out"]).arg(folder.path());
+    build.envs(
+        ["http_proxy", "https_proxy", "PIP_INDEX_URL"].map(|name| (name, "http://127.0.0.1:9")),
+    );
     let wheel = said(&mut build)?;
     let wheel = wheel.lines().next_back().unwrap_or_default();
     let site = folder.path().join("site");
@@ -146,10 +150,11 @@ fn wheel_is_built_installed_and_imported() -> Result<()> {
     pip.args(["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target"]);
     said(pip.arg(&site).arg(wheel))?;
     let mut import = Command::new(interpreter()?);
-    let program = "import libquo; print(libquo.__file__, libquo.library_version()[0])";
+    let program = "import importlib.metadata as data, libquo; \
+        print(libquo.__file__, libquo.library_version()[0], data.metadata('libquo')['Author'])";
     import.args(["-c", program]).current_dir(folder.path()).envs(surroundings()?);
     let text = said(import.env("PYTHONPATH", &site))?;
-    ensure!(text.contains("/site/libquo/__init__.py 8"), "{text}");
+    ensure!(text.contains("/site/libquo/__init__.py 8 The quo developers"), "{text}");
     // The error gives the paths searched and the remedy.
     let refused = import.env("QUO_LIBRARY", folder.path().join("absent.so")).output()?;
     let error = String::from_utf8_lossy(&refused.stderr);

@@ -23,16 +23,17 @@ use std::process::ExitCode;
 
 /// Write the recorded data in a format that other programs read.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Perfetto: open the file at https://ui.perfetto.dev. Massif: ms_print FILE. \
-                  Pprof: go tool pprof -http=: FILE."
-)]
+#[command(after_help = "csv: one line for each rank, time and component\n\
+                  json: ranks with columns of times and bytes\n\
+                  perfetto: open the file at https://ui.perfetto.dev\n\
+                  massif: ms_print FILE; one rank\n\
+                  pprof: go tool pprof -http=: FILE; sampled call stacks")]
 pub struct Options {
     /// The folder `memprof run` made
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// The form
-    #[arg(short, long, value_name = "FORM")]
+    /// Form: csv, json, perfetto, massif or pprof
+    #[arg(short, long, value_name = "FORM", default_value = "csv", hide_possible_values = true)]
     pub format: Format,
     /// File to write to [default: standard output]
     #[arg(short, long, value_name = "FILE")]

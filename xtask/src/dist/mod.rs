@@ -18,8 +18,8 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[derive(Args)]
 pub struct Options {
-    /// Archive to make; the first two, if not given.
-    #[arg(value_enum)]
+    /// Archive to make: source, memprof or crates [default: the first two]
+    #[arg(value_enum, hide_possible_values = true)]
     archive: Option<Archive>,
     /// Folder of the archives.
     #[arg(long, value_name = "DIR", default_value = "out")]

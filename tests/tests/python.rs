@@ -139,7 +139,7 @@ fn wheel_is_built_installed_and_imported() -> Result<()> {
     let folder = tempfile::tempdir()?;
     // What would be fetched would be asked of a port on which nothing listens.
     let mut build = Command::new(checkout.program("xtask")?);
-    build.current_dir(checkout.root()).args(["wheel", "--out"]).arg(folder.path());
+    build.current_dir(checkout.root()).args(["wheel", "--output"]).arg(folder.path());
     build.envs(
         ["http_proxy", "https_proxy", "PIP_INDEX_URL"].map(|name| (name, "http://127.0.0.1:9")),
     );

@@ -21,7 +21,7 @@ const STAGE: &str = "book";
 #[derive(Args)]
 pub struct Options {
     /// Folder of the site.
-    #[arg(long, value_name = "DIR", default_value = "out/book")]
+    #[arg(short, long = "output", alias = "out", value_name = "DIR", default_value = "out/book")]
     out: PathBuf,
 }
 

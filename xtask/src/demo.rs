@@ -24,7 +24,7 @@ pub struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     ranks: Option<u16>,
     /// Folder of results and report.
-    #[arg(long, value_name = "DIR", default_value = "out/demo")]
+    #[arg(short, long = "output", alias = "out", value_name = "DIR", default_value = "out/demo")]
     out: PathBuf,
     /// Do not set up or compile anything: run the programs in DIR. For tests.
     #[arg(long, value_name = "DIR", hide = true)]

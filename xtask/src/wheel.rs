@@ -22,7 +22,7 @@ const TIME: Duration = Duration::from_secs(1_577_880_000);
 #[derive(Args)]
 pub struct Options {
     /// Folder of the wheel.
-    #[arg(long, value_name = "DIR", default_value = "out")]
+    #[arg(short, long = "output", alias = "out", value_name = "DIR", default_value = "out")]
     out: PathBuf,
 }
 

@@ -38,13 +38,13 @@ pub struct Options {
     /// File to write to [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Only one job, where a script started several; 1 is the first
+    /// Export only one job, where a script started several; 1 is the first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub job: Option<u32>,
-    /// Only these ranks, as 0,3,8 [default: all; of massif, that with the largest peak]
+    /// Export only these ranks, as 0,3,8 [default: all; of massif, that with the largest peak]
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub rank: Vec<u32>,
-    /// Only one process, by its number
+    /// Export only one process, by its number
     #[arg(long, value_name = "PID", conflicts_with = "rank")]
     pub pid: Option<u32>,
 }

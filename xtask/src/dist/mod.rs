@@ -22,7 +22,7 @@ pub struct Options {
     #[arg(value_enum, hide_possible_values = true)]
     archive: Option<Archive>,
     /// Folder of the archives.
-    #[arg(long, value_name = "DIR", default_value = "out")]
+    #[arg(short, long = "output", alias = "out", value_name = "DIR", default_value = "out")]
     out: PathBuf,
     /// Do not optimise. For tests, to save minutes.
     #[arg(long, hide = true)]

@@ -7,10 +7,13 @@ binding and run threads there::
     import libquo
 
     with libquo.Context(MPI.COMM_WORLD) as context:
-        with context.phase(libquo.ObjectType.PACKAGE) as phase:
+        with context.phase("package") as phase:
             with phase.run() as worker:
                 if worker:
                     solve(threads=worker.threads)
+
+Members of enumerations are given by their names, too: ``"package"`` is
+``libquo.ObjectType.PACKAGE``.
 
 Every function follows the rules of the C function it calls: which calls are collective is said at
 each. A call that fails raises a subclass of :class:`Error` with the library's own words. Calls
@@ -47,6 +50,7 @@ from .shared import SharedMemory
 from .values import (
     ArrayKind,
     Cores,
+    Device,
     DeviceKind,
     Distribution,
     Event,
@@ -75,6 +79,7 @@ __all__ = [
     "Cores",
     "DeadMemberError",
     "DetachedError",
+    "Device",
     "DeviceKind",
     "DisagreeError",
     "Distribution",

@@ -2,10 +2,14 @@
 
 from ctypes import c_void_p
 from types import TracebackType
-from typing import Any, List, Optional, Type
+from typing import Any, List, Optional, Type, TypeVar
 
 from . import _library as library
 from .errors import HandleError
+
+
+#: The class of the object itself: that which ``with`` gives.
+Self = TypeVar("Self", bound="Handle")
 
 
 class Handle:
@@ -45,7 +49,7 @@ class Handle:
             if self._parent is not None:
                 self._parent._children.remove(self)
 
-    def __enter__(self) -> Any:
+    def __enter__(self: Self) -> Self:
         return self
 
     def __exit__(

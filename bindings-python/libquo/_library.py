@@ -248,6 +248,8 @@ FUNCTIONS: List[Tuple[str, List[Any]]] = [
     ("QUO_split_by_count", [_context, c_int, c_int, _int_out, c_int, POINTER(_context)]),
     ("QUO_split_by_device", [_context, c_int, c_int, c_int, POINTER(_context)]),
     ("QUO_ndevices", [_context, c_int, _int_out]),
+    ("QUO_device", [_context, c_int, c_int, _text_out, _text_out]),
+    ("QUO_visible_devices", [_context, c_int, _text_out]),
     ("QUO_assign_device", [_context, c_int, _int_out]),
     ("QUO_xpm_allocate", [_context, c_size_t, POINTER(_object)]),
     ("QUO_xpm_allocate_by_qids", [_context, _int_out, c_int, c_size_t, POINTER(_object)]),
@@ -393,6 +395,11 @@ def text(function: str, *arguments: Any) -> str:
     """Returns the text that is the last output of a function, and frees it."""
     out = c_void_p()
     call(function, *arguments, out)
+    return taken(out)
+
+
+def taken(out: c_void_p) -> str:
+    """Returns a text of the library, and frees it."""
     try:
         return ctypes.string_at(out.value or 0).decode("utf-8", "replace") if out.value else ""
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import json as json_module
 from ctypes import c_int, c_longlong, c_void_p
-from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple, cast
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, cast
 
 from . import _library as library
 from ._handle import Handle
@@ -14,6 +14,7 @@ from .shared import SharedMemory
 from .values import (
     CoreKind,
     Cores,
+    Device,
     DeviceKind,
     Distribution,
     MemoryPolicy,
@@ -90,18 +91,18 @@ class Context(Handle):
 
     # What the machine has
 
-    def count(self, kind: ObjectType) -> int:
+    def count(self, kind: ObjectType | str) -> int:
         """Returns the number of objects of a kind on this node. Local."""
-        return library.number("QUO_nobjs_by_type", self._handle, int(kind))
+        return library.number("QUO_nobjs_by_type", self._handle, ObjectType.of(kind))
 
-    def count_in(self, outer: ObjectType, index: int, kind: ObjectType) -> int:
+    def count_in(self, outer: ObjectType | str, index: int, kind: ObjectType | str) -> int:
         """Returns the number of objects of a kind inside another object. Local."""
-        arguments = (self._handle, int(outer), index, int(kind))
+        arguments = (self._handle, ObjectType.of(outer), index, ObjectType.of(kind))
         return library.number("QUO_nobjs_in_type_by_type", *arguments)
 
-    def cpus_of(self, kind: ObjectType, index: int) -> str:
+    def cpus_of(self, kind: ObjectType | str, index: int) -> str:
         """Returns the CPUs of an object as a list such as "0-3,8". Local."""
-        return library.text("QUO_cpuset_of_type", self._handle, int(kind), index)
+        return library.text("QUO_cpuset_of_type", self._handle, ObjectType.of(kind), index)
 
     def core_kinds(self) -> List[CoreKind]:
         """Returns the kinds of cores, the slowest first; more than one on a hybrid processor.
@@ -147,16 +148,16 @@ class Context(Handle):
             return library.text("QUO_stringify_cbind", self._handle)
         return library.text("QUO_stringify_cbind_of", self._handle, qid)
 
-    def is_in(self, kind: ObjectType, index: int) -> bool:
+    def is_in(self, kind: ObjectType | str, index: int) -> bool:
         """Returns true if the binding shares a CPU with an object. Local; asks the kernel."""
-        return bool(library.number("QUO_cpuset_in_type", self._handle, int(kind), index))
+        return bool(library.number("QUO_cpuset_in_type", self._handle, ObjectType.of(kind), index))
 
-    def qids_in(self, kind: ObjectType, index: int) -> List[int]:
+    def qids_in(self, kind: ObjectType | str, index: int) -> List[int]:
         """Returns the ranks of the node with a binding that shares a CPU with an object.
 
         Local; asks the kernel about each rank.
         """
-        return library.qids("QUO_qids_in_type", self._handle, int(kind), index)
+        return library.qids("QUO_qids_in_type", self._handle, ObjectType.of(kind), index)
 
     def explain(self) -> str:
         """Returns the bindings of the node and their reasons, for people. Local."""
@@ -168,14 +169,14 @@ class Context(Handle):
 
     # Changing the binding
 
-    def push(self, kind: ObjectType, index: Optional[int] = None) -> Pushed:
+    def push(self, kind: ObjectType | str, index: Optional[int] = None) -> Pushed:
         """Binds the process to an object and remembers the binding it had.
 
         Without ``index`` it is the smallest object of the kind that encloses the binding. Local.
         Use as ``with context.push(...)``, or call :meth:`pop`.
         """
         policy, place = (1, -1) if index is None else (0, index)
-        library.call("QUO_bind_push", self._handle, policy, int(kind), place)
+        library.call("QUO_bind_push", self._handle, policy, ObjectType.of(kind), place)
         return Pushed(self)
 
     def push_cpus(self, cpus: str) -> Pushed:
@@ -201,37 +202,38 @@ class Context(Handle):
 
     def select(
         self,
-        kind: ObjectType,
+        kind: ObjectType | str,
         max_per_object: int = 1,
-        distribution: Distribution = Distribution.SPREAD,
+        distribution: Distribution | str = Distribution.SPREAD,
     ) -> bool:
         """Returns true if this rank works when at most ``max_per_object`` ranks per object do.
 
         Collective over the node.
         """
-        arguments = (self._handle, int(kind), max_per_object, int(distribution))
+        rule = Distribution.of(distribution)
+        arguments = (self._handle, ObjectType.of(kind), max_per_object, rule)
         return bool(library.number("QUO_auto_distrib_with_policy", *arguments))
 
-    def comm_of(self, kind: ObjectType) -> "MPI.Intracomm":
+    def comm_of(self, kind: ObjectType | str) -> "MPI.Intracomm":
         """Makes a communicator of the node's ranks that share an object with this one.
 
         Collective over the context. To be freed with its ``Free``.
         """
         from mpi4py import MPI
 
-        handle = library.number("QUO_get_mpi_comm_by_type_f2c", self._handle, int(kind))
+        handle = library.number("QUO_get_mpi_comm_by_type_f2c", self._handle, ObjectType.of(kind))
         return cast("MPI.Intracomm", MPI.Comm.f2py(handle))
 
     def phase(
         self,
-        kind: ObjectType = ObjectType.PACKAGE,
+        kind: ObjectType | str = ObjectType.PACKAGE,
         max_per_object: int = 1,
         *,
-        threads: Threads = Threads.OPENMP,
-        cores: Cores = Cores.ALL,
-        sharing: Sharing = Sharing.OVERLAP,
+        threads: Threads | str = Threads.OPENMP,
+        cores: Cores | str = Cores.ALL,
+        sharing: Sharing | str = Sharing.OVERLAP,
         sharing_timeout: float = 0.0,
-        pinning: Pinning = Pinning.ENVIRONMENT,
+        pinning: Pinning | str = Pinning.ENVIRONMENT,
         name: Optional[str] = None,
     ) -> "Phase":
         """Selects the workers of a phase, which can be run any number of times.
@@ -241,8 +243,16 @@ class Context(Handle):
         creation). ``pinning`` puts each OpenMP thread on one CPU; by default as ``OMP_PROC_BIND`` and its
         relatives say, on the worker's CPUs. Collective over the node; the arguments are the same on every rank.
         """
-        shared = (sharing, sharing_timeout)
-        return Phase(self, kind, max_per_object, threads, cores, shared, pinning, name)
+        return Phase(
+            self,
+            ObjectType.of(kind),
+            max_per_object,
+            Threads.of(threads),
+            Cores.of(cores),
+            (Sharing.of(sharing), sharing_timeout),
+            Pinning.of(pinning),
+            name,
+        )
 
     def named_barrier(self, name: str, qids: Optional[Sequence[int]] = None) -> "NamedBarrier":
         """Makes a barrier among some ranks of the node, by default all. Collective over them."""
@@ -257,7 +267,9 @@ class Context(Handle):
 
     # Scopes
 
-    def split_by_weight(self, kind: ObjectType, weights: Sequence[int], part: int) -> "Context":
+    def split_by_weight(
+        self, kind: ObjectType | str, weights: Sequence[int], part: int
+    ) -> "Context":
         """Splits the node's hardware in proportion to weights, and returns the caller's scope.
 
         A scope is a context of the ranks that name the same part, confined to it. Collective over
@@ -265,11 +277,15 @@ class Context(Handle):
         """
         return self._split("QUO_split_by_weight", kind, weights, part)
 
-    def split_by_count(self, kind: ObjectType, counts: Sequence[int], part: int) -> "Context":
+    def split_by_count(
+        self, kind: ObjectType | str, counts: Sequence[int], part: int
+    ) -> "Context":
         """As :meth:`split_by_weight`, with a number of objects for each part."""
         return self._split("QUO_split_by_count", kind, counts, part)
 
-    def split_by_device(self, kind: ObjectType, device: DeviceKind, index: int) -> "Context":
+    def split_by_device(
+        self, kind: ObjectType | str, device: DeviceKind | str, index: int
+    ) -> "Context":
         """As :meth:`split_by_weight`, with a part for each device that a rank of the node names.
 
         A part has the objects near its device; objects near several devices are divided among
@@ -277,50 +293,69 @@ class Context(Handle):
         :meth:`assign_device`. ``kind`` and ``device`` are the same on every rank.
         """
         out = c_void_p()
-        library.call(
-            "QUO_split_by_device", self._handle, int(kind), int(device), int(index), out
-        )
+        kinds = (ObjectType.of(kind), DeviceKind.of(device))
+        library.call("QUO_split_by_device", self._handle, *kinds, int(index), out)
         return Context._of(out)
 
-    def ndevices(self, device: DeviceKind) -> int:
+    def ndevices(self, device: DeviceKind | str) -> int:
         """Number of the node's devices of a kind, without GPUs that the environment hides.
 
         Local.
         """
-        return library.number("QUO_ndevices", self._handle, int(device))
+        return library.number("QUO_ndevices", self._handle, DeviceKind.of(device))
 
-    def assign_device(self, device: DeviceKind) -> Optional[int]:
+    def assign_device(self, device: DeviceKind | str) -> Optional[int]:
         """Index of the device that this rank should use, ``None`` where there is none.
 
         Each device has as many ranks of the node as any other, or one more, and near ones as far
         as that allows. Collective over the node; ``device`` is the same on every rank.
         """
-        index = library.number("QUO_assign_device", self._handle, int(device))
+        index = library.number("QUO_assign_device", self._handle, DeviceKind.of(device))
         return index if index >= 0 else None
 
+    def device(self, kind: DeviceKind | str, index: int) -> Device:
+        """Returns a device, by its index among those of :meth:`ndevices`. Local."""
+        bus, cpus = c_void_p(), c_void_p()
+        library.call("QUO_device", self._handle, DeviceKind.of(kind), index, bus, cpus)
+        return Device(library.taken(bus), library.taken(cpus))
+
+    def visible_devices(self, gpu: int) -> Dict[str, str]:
+        """Returns the environment variables by which a program started with them sees one GPU only.
+
+        Empty for a maker without such a variable. Local; nothing is set: ``os.environ.update`` does
+        that, before the first call of the GPU's library.
+        """
+        text = library.text("QUO_visible_devices", self._handle, gpu)
+        return dict(variable.split("=", 1) for variable in text.split())
+
     def _split(
-        self, function: str, kind: ObjectType, shares: Sequence[int], part: int
+        self, function: str, kind: ObjectType | str, shares: Sequence[int], part: int
     ) -> "Context":
         out = c_void_p()
         numbers = library.numbers(shares)
-        library.call(function, self._handle, int(kind), len(numbers), numbers, part, out)
+        library.call(function, self._handle, ObjectType.of(kind), len(numbers), numbers, part, out)
         return Context._of(out)
 
     # Memory
 
-    def set_memory_policy(self, policy: MemoryPolicy) -> None:
+    def set_memory_policy(self, policy: MemoryPolicy | str) -> None:
         """Applies a memory policy to this rank's later pushes and phases: pages that the calling
         thread writes first come from the NUMA nodes of the pushed CPUs. The pop of the last push
         restores the thread's own policy, and ``KEEP`` ends this. Local; by the thread that pushes."""
-        library.call("QUO_set_memory_policy", self._handle, int(policy))
+        library.call("QUO_set_memory_policy", self._handle, MemoryPolicy.of(policy))
 
     def place(
-        self, array: "numpy.ndarray[Any, Any]", kind: ObjectType, index: int, policy: MemoryPolicy
+        self,
+        array: "numpy.ndarray[Any, Any]",
+        kind: ObjectType | str,
+        index: int,
+        policy: MemoryPolicy | str,
     ) -> None:
         """Places the memory of a contiguous array on the NUMA nodes of an object: existing pages move,
         others are allocated there when they are first written. Local."""
         start, length = _extent(array)
-        library.call("QUO_memory_place", self._handle, start, length, int(kind), index, int(policy))
+        how = (ObjectType.of(kind), index, MemoryPolicy.of(policy))
+        library.call("QUO_memory_place", self._handle, start, length, *how)
 
     def places(self, array: "numpy.ndarray[Any, Any]") -> Tuple[List[int], int]:
         """Asks the kernel for the bytes of a contiguous array on each NUMA node, and of those

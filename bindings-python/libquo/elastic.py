@@ -275,7 +275,7 @@ class World(Handle):
     def request(
         self,
         ranks: int = 0,
-        kind: RequestKind = RequestKind.SIZE,
+        kind: RequestKind | str = RequestKind.SIZE,
         *,
         nodes: int = 0,
         on: Sequence[str] = (),
@@ -290,7 +290,7 @@ class World(Handle):
         """
         spec = library.RequestSpec(
             ctypes.sizeof(library.RequestSpec),
-            int(kind),
+            RequestKind.of(kind),
             ranks,
             nodes,
             library.encoded(",".join(on) or None),
@@ -345,9 +345,9 @@ class World(Handle):
         name: str,
         shape: Union[int, Tuple[int, int]],
         dtype: Any = float,
-        kind: Optional[ArrayKind] = None,
+        kind: Optional[ArrayKind | str] = None,
         *,
-        storage: Storage = Storage.BY_ROWS,
+        storage: Storage | str = Storage.BY_ROWS,
         block: Union[int, Tuple[int, int]] = (1, 1),
         grid: Tuple[int, int] = (0, 0),
     ) -> "Array":
@@ -363,7 +363,7 @@ class World(Handle):
         return array
 
     def array(
-        self, name: str, dtype: Any = float, storage: Storage = Storage.BY_ROWS
+        self, name: str, dtype: Any = float, storage: Storage | str = Storage.BY_ROWS
     ) -> "Array":
         """Returns an array that the world has, for example on a rank that joined. Local.
 
@@ -377,8 +377,8 @@ class World(Handle):
 def _array_spec(
     element: int,
     shape: Union[int, Tuple[int, int]],
-    kind: Optional[ArrayKind],
-    storage: Storage,
+    kind: Optional[ArrayKind | str],
+    storage: Storage | str,
     block: Union[int, Tuple[int, int]],
     grid: Tuple[int, int],
 ) -> library.ArraySpec:
@@ -390,7 +390,8 @@ def _array_spec(
     counts = (rows, columns, block_rows, block_columns, *grid)
     if any(count < 0 for count in counts):
         raise InvalidArgumentError(5, f"add_array: {counts} has a negative number")
-    spec = library.ArraySpec(ctypes.sizeof(library.ArraySpec), int(kind), int(storage), element)
+    size = ctypes.sizeof(library.ArraySpec)
+    spec = library.ArraySpec(size, ArrayKind.of(kind), Storage.of(storage), element)
     spec.rows, spec.columns, spec.block_rows, spec.block_columns = counts[:4]
     spec.grid_rows, spec.grid_columns = grid
     return spec
@@ -402,14 +403,14 @@ class Array:
     It stays valid over resizes; what :attr:`local` returns does not.
     """
 
-    def __init__(self, world: World, name: str, dtype: Any, storage: Storage) -> None:
+    def __init__(self, world: World, name: str, dtype: Any, storage: Storage | str) -> None:
         import numpy
 
         self._world = world
         self._name = library.encoded(name)
         self.name = name
         self.dtype: "numpy.dtype[Any]" = numpy.dtype(dtype)
-        self.storage = storage
+        self.storage = Storage(Storage.of(storage))
 
     def _place(self) -> Tuple[Optional[int], int, int]:
         data, rows, columns = c_void_p(), c_size_t(), c_size_t()
@@ -448,7 +449,7 @@ class Array:
     def lay_out(
         self,
         shape: Union[int, Tuple[int, int]],
-        kind: Optional[ArrayKind] = None,
+        kind: Optional[ArrayKind | str] = None,
         *,
         block: Union[int, Tuple[int, int]] = (1, 1),
         grid: Tuple[int, int] = (0, 0),

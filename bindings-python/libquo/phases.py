@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Optional, Tuple, Type
 from . import _library as library
 from ._handle import Handle
 from .errors import WorkFailedError
-from .values import Cores, ObjectType, PhaseMetrics, Pinning, Sharing, Threads, Worker
+from .values import PhaseMetrics, Worker
 
 if TYPE_CHECKING:
     from .context import Context
@@ -27,26 +27,26 @@ class Phase(Handle):
     def __init__(
         self,
         context: Context,
-        kind: ObjectType,
+        kind: int,
         max_per_object: int,
-        threads: Threads,
-        cores: Cores,
-        shared: Tuple[Sharing, float],
-        pinning: Pinning,
+        threads: int,
+        cores: int,
+        shared: Tuple[int, float],
+        pinning: int,
         name: Optional[str],
     ) -> None:
         super().__init__("phase", context)
         self._context = context
         spec = library.PhaseSpec(
             ctypes.sizeof(library.PhaseSpec),
-            int(kind),
+            kind,
             max_per_object,
-            int(threads),
+            threads,
             library.encoded(name),
-            int(cores),
-            int(shared[0]),
+            cores,
+            shared[0],
             shared[1],
-            int(pinning),
+            pinning,
         )
         self._made("QUO_phase_create", context._handle, spec)
 

@@ -1,10 +1,30 @@
 """Values of calls: kinds, states, and the tuples that queries return."""
 
 import enum
-from typing import Any, Dict, NamedTuple
+from typing import Any, Dict, NamedTuple, Union
+
+from .errors import InvalidArgumentError
 
 
-class ObjectType(enum.IntEnum):
+class Named(enum.IntEnum):
+    """Enumeration whose members every call also takes by their names, in any case."""
+
+    @classmethod
+    def of(cls, given: Union[int, str]) -> int:
+        """Returns the number of a member by itself or by its name.
+
+        Other numbers pass: the library refuses them, on all ranks of a collective call.
+        """
+        if not isinstance(given, str):
+            return int(given)
+        found = cls.__members__.get(given.upper().replace("-", "_"))
+        if found is None:
+            names = ", ".join(member.name.lower() for member in cls)
+            raise InvalidArgumentError(5, f"{given!r} is no {cls.__name__}: {names}")
+        return found
+
+
+class ObjectType(Named):
     """Kinds of hardware objects. Indices of objects are logical, from 0."""
 
     MACHINE = 0
@@ -16,30 +36,36 @@ class ObjectType(enum.IntEnum):
     L3CACHE = 7
     L2CACHE = 8
     L1CACHE = 9
+    # Further names of the same kinds, which the commands have.
+    NUMA = 1
+    SOCKET = 2
+    L3 = 7
+    L2 = 8
+    L1 = 9
 
 
-class Distribution(enum.IntEnum):
+class Distribution(Named):
     """Rules of :meth:`Context.select`."""
 
     SPREAD = 0
     LIBQUO_COMPAT = 1
 
 
-class Threads(enum.IntEnum):
+class Threads(Named):
     """Handling of the thread counts of OpenMP and BLAS libraries in a phase."""
 
     KEEP = 0
     OPENMP = 1
 
 
-class Cores(enum.IntEnum):
+class Cores(Named):
     """Cores of a hybrid processor that a phase uses."""
 
     ALL = 0
     FASTEST = 1
 
 
-class Sharing(enum.IntEnum):
+class Sharing(Named):
     """Conduct of a phase whose CPUs another one has."""
 
     OVERLAP = 0
@@ -47,7 +73,7 @@ class Sharing(enum.IntEnum):
     LEFT = 2
 
 
-class Pinning(enum.IntEnum):
+class Pinning(Named):
     """The CPUs that each OpenMP thread of a worker may use while a phase runs."""
 
     ENVIRONMENT = 0
@@ -56,7 +82,7 @@ class Pinning(enum.IntEnum):
     SPREAD = 3
 
 
-class DeviceKind(enum.IntEnum):
+class DeviceKind(Named):
     """A kind of device, by its class on the PCI bus."""
 
     GPU = 0
@@ -64,7 +90,7 @@ class DeviceKind(enum.IntEnum):
     STORAGE = 2
 
 
-class MemoryPolicy(enum.IntEnum):
+class MemoryPolicy(Named):
     """NUMA nodes from which the kernel takes pages when they are first written."""
 
     KEEP = 0
@@ -79,6 +105,15 @@ class CoreKind(NamedTuple):
     #: Relative to the other kinds; 0 where unknown.
     speed: int
     #: CPUs as a list such as "0-3,8".
+    cpus: str
+
+
+class Device(NamedTuple):
+    """A device of the node."""
+
+    #: Place on the bus, such as "0000:3b:00.0".
+    bus: str
+    #: CPUs near it as a list such as "0-3,8"; the whole machine where the system reports no nearness.
     cpus: str
 
 
@@ -105,7 +140,7 @@ class PhaseMetrics(NamedTuple):
     remap_seconds: float
 
 
-class Status(enum.IntEnum):
+class Status(Named):
     """Status of a process in the world."""
 
     NEW = 0
@@ -116,7 +151,7 @@ class Status(enum.IntEnum):
     ENDED = 5
 
 
-class RequestKind(enum.IntEnum):
+class RequestKind(Named):
     """Kind of a request."""
 
     SIZE = 0
@@ -126,7 +161,7 @@ class RequestKind(enum.IntEnum):
     MOVE = 4
 
 
-class RequestState(enum.IntEnum):
+class RequestState(Named):
     """State of a request."""
 
     OPEN = 0
@@ -134,7 +169,7 @@ class RequestState(enum.IntEnum):
     FAILED = 2
 
 
-class EventKind(enum.IntEnum):
+class EventKind(Named):
     """Kind of an event. From ``REQUESTED`` on these are the steps of a request."""
 
     STARTED = 0
@@ -155,7 +190,7 @@ class EventKind(enum.IntEnum):
     ABORTED = 15
 
 
-class ArrayKind(enum.IntEnum):
+class ArrayKind(Named):
     """Distribution of an array over the ranks."""
 
     BLOCK = 0
@@ -167,7 +202,7 @@ class ArrayKind(enum.IntEnum):
     REPLICATED = 6
 
 
-class Storage(enum.IntEnum):
+class Storage(Named):
     """Order in which a rank stores its part of a matrix."""
 
     BY_ROWS = 0

@@ -50,8 +50,7 @@ def main():
             with phase.run():
                 expect_raises(libquo.BusyError, "", phase.free)
 
-        alone = libquo.Sharing.WAIT
-        with context.phase(ObjectType.MACHINE, sharing=alone, sharing_timeout=60) as phase:
+        with context.phase("machine", sharing="wait", sharing_timeout=60) as phase:
             with phase.run():
                 pass
         context.lend()

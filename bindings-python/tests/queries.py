@@ -45,6 +45,11 @@ def main():
         )
         expect(wrong.code == 5 and "10000" in str(wrong), str(wrong))
         expect_raises(ValueError, "", context.count_in, ObjectType.MACHINE, 9, ObjectType.CORE)
+        for name, kind in (("package", ObjectType.PACKAGE), ("NUMA", ObjectType.NUMANODE)):
+            expect(context.count(name) == context.count(kind), f"{name} is {kind!r}")
+        unknown = expect_raises(ValueError, "'packge'", context.count, "packge")
+        expect("ObjectType: machine, numanode, package, core" in str(unknown), str(unknown))
+        expect_raises(ValueError, "99", context.count, 99)
         expect_raises(libquo.PopError, "", context.pop)
         expect_raises(ValueError, "null character", context.push_cpus, "0\0")
 

@@ -64,7 +64,14 @@ def main():
             with context.split_by_device(*arguments, gpu) as scope:
                 expect(scope.count(ObjectType.CORE) == 4, f"{scope.binding()}")
                 expect(scope.cpus_of(ObjectType.MACHINE, 0) == scope.binding(), "unbound before")
+            bus, near = context.device("gpu", gpu)
+            expect(bus.startswith("0000:") and near, f"{bus}, {near}")
+            variables = context.visible_devices(gpu)
+            expect(variables.get("CUDA_VISIBLE_DEVICES") == str(gpu), f"{variables}")
         else:
+            wrong = libquo.InvalidArgumentError
+            expect_raises(wrong, "gpu", context.device, "gpu", gpus)
+            expect_raises(wrong, "gpu", context.visible_devices, gpus)
             expect(gpus or context.assign_device(DeviceKind.GPU) is None, "none")
 
 

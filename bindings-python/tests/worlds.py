@@ -6,7 +6,7 @@ from check import expect, expect_raises, run
 from mpi4py import MPI
 
 import libquo
-from libquo import ArrayKind, EventKind, RequestKind, RequestState, Status, World
+from libquo import EventKind, RequestKind, RequestState, Status, World
 
 LENGTH = 1_001
 SHAPE = (37, 5)
@@ -37,7 +37,7 @@ def main():
         if world.status is Status.NEW:
             expect(world.rank == 0 and world.size == 1, f"{world.rank} of {world.size}")
             fill(world.add_array("line", LENGTH), LENGTH)
-            fill(world.add_array("grid", SHAPE, int, ArrayKind.BLOCK_ROWS), SHAPE[1])
+            fill(world.add_array("grid", SHAPE, int, "block-rows"), SHAPE[1])
             expect_raises(libquo.InvalidArgumentError, "line", world.add_array, "line", 5)
             expect_raises(libquo.InvalidArgumentError, "negative", world.add_array, "n", -5)
             expect_raises(LookupError, "absent", world.array, "absent")

@@ -22,10 +22,10 @@ pub struct Options {
     /// The folder of the job
     #[arg(value_name = "DIR", required_unless_present = "pid")]
     pub folder: Option<PathBuf>,
-    /// A process of this machine instead; it need not have been started by memprof run
+    /// Show any process of this machine instead
     #[arg(long, value_name = "PID", conflicts_with_all = ["folder", "job", "timeout", "ranks"])]
     pub pid: Option<u32>,
-    /// Only one job, where a script started several; 1 is the first
+    /// Show only one job, where a script started several; 1 is the first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub job: Option<u32>,
     /// Show once and end
@@ -34,10 +34,10 @@ pub struct Options {
     /// Seconds between refreshes
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     pub interval: f64,
-    /// Give up if there is no rank after this many seconds, as while a job is in a queue
+    /// Give up if there is no rank after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = waiting)]
     pub timeout: f64,
-    /// Number of ranks to show, largest first
+    /// Show this many ranks, the largest first
     #[arg(long, value_name = "COUNT", default_value_t = 16)]
     pub ranks: usize,
     /// Print one line of JSON with all ranks for each refresh

@@ -388,6 +388,12 @@ fn uninstall_removes_installed_files_and_keeps_the_users() -> Result<()> {
     assert_eq!(left, [PathBuf::from("share/quo/notes.txt")]);
 
     let (other, prefix) = copied("prefix")?;
+    // As left by the first import.
+    let mut compile = Command::new("python3");
+    compile.args(["-m", "compileall", "-q"]).arg(prefix.join("lib/python"));
+    if compile.output().is_ok() {
+        ensure!(prefix.join("lib/python/libquo/__pycache__").is_dir());
+    }
     let told = uninstall(&prefix, &[])?;
     assert_eq!(told.lines().count(), 1, "{told}");
     assert_eq!(fs::read_dir(other.path())?.count(), 0);
@@ -412,20 +418,25 @@ fn packagers_stage_without_fortran_and_static_library() -> Result<()> {
     Ok(fs::remove_dir_all(program.parent().context("no folder")?)?)
 }
 
-/// Lines of help that fit on a screen.
-const SCREEN: usize = 40;
+/// Lines and columns of a small terminal.
+const SCREEN: (usize, usize) = (24, 80);
 
 fn help_of_every_command_fits_a_screen() -> Result<()> {
     let installed = installed()?;
     for program in ["quo-info", "quo-run", "quo-elastic", "memprof"] {
         let program = installed.path("bin").join(program);
-        let help = |words: &[&str]| -> Result<String> {
-            let output = Command::new(&program).args(words).arg("--help").output()?;
+        let shown = |words: &[&str], option: &str| -> Result<String> {
+            let output = Command::new(&program).args(words).arg(option).output()?;
             let text = String::from_utf8(output.stdout)?;
-            let lines = text.lines().count();
-            ensure!(output.status.success() && (1..=SCREEN).contains(&lines), "{words:?}: {text}");
+            let is_wide = text.lines().any(|line| line.chars().count() > SCREEN.1);
+            ensure!(output.status.success() && !text.is_empty() && !is_wide, "{words:?}: {text}");
             ensure!(!text.contains('\x1b'), "{words:?}: colours without a terminal: {text}");
             Ok(text)
+        };
+        let help = |words: &[&str]| -> Result<String> {
+            let short = shown(words, "-h")?;
+            ensure!(short.lines().count() <= SCREEN.0, "{words:?}: {short}");
+            shown(words, "--help")
         };
         let all = help(&[])?;
         ensure!(all.to_lowercase().contains("exit status"), "{}: {all}", program.display());
@@ -440,6 +451,10 @@ fn help_of_every_command_fits_a_screen() -> Result<()> {
         ensure!(wrong.status.code() == Some(2), "{}: {wrong:?}", program.display());
         let complaint = String::from_utf8(wrong.stderr)?;
         ensure!(complaint.contains("'--no-such-option'"), "{complaint}");
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        let is_named =
+            complaint.starts_with(&format!("{name}: ")) && complaint.ends_with(" --help)\n");
+        ensure!(is_named && complaint.lines().count() == 1, "{complaint}");
         ensure!(wrong.stdout.is_empty() && !complaint.contains('\x1b'), "{complaint}");
     }
     Ok(())
@@ -528,14 +543,24 @@ fn contents(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
     Ok(found)
 }
 
-fn a_prefix_that_makes_no_sense_is_refused_at_once() -> Result<()> {
-    for (prefix, reason) in
-        [("/", "root folder"), ("", "value is required"), ("/dev/null/quo", "not a folder")]
-    {
+fn prefix_that_cannot_be_used_is_refused_before_a_build() -> Result<()> {
+    let others = tempfile::tempdir()?;
+    fs::create_dir(others.path().join("include"))?;
+    fs::write(others.path().join("include/quo.h"), "of another library")?;
+    let others = others.path().to_str().context("not UTF-8")?;
+    for (prefix, reason) in [
+        ("/", "root folder"),
+        ("", "value is required"),
+        ("/dev/null/quo", "not a folder"),
+        ("/proc/quo", "cannot write into /proc,"),
+        ("~/quo", "the shell has not replaced ~"),
+        (others, "did not put there: include/quo.h."),
+    ] {
         let output = install(Path::new(prefix), &[])?;
         let complaint = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success(), "{prefix:?}: {complaint}");
         assert!(complaint.contains(reason), "{prefix:?}: {complaint}");
+        assert!(output.stdout.is_empty(), "{prefix:?}: a step has begun");
     }
     Ok(())
 }
@@ -555,5 +580,5 @@ quo_tests::suite! {
     packagers_stage_without_fortran_and_static_library
     help_of_every_command_fits_a_screen
     manual_pages_are_well_formed_and_completions_are_scripts
-    a_prefix_that_makes_no_sense_is_refused_at_once
+    prefix_that_cannot_be_used_is_refused_before_a_build
 }

@@ -137,8 +137,12 @@ fn numbers_and_structures_are_those_of_the_headers() -> Result<()> {
 fn wheel_is_built_installed_and_imported() -> Result<()> {
     let checkout = Checkout::find()?;
     let folder = tempfile::tempdir()?;
+    // What would be fetched would be asked of a port on which nothing listens.
     let mut build = Command::new(checkout.program("xtask")?);
-    build.current_dir(checkout.root()).args(["wheel", "--out"]).arg(folder.path());
+    build.current_dir(checkout.root()).args(["wheel", "--output"]).arg(folder.path());
+    build.envs(
+        ["http_proxy", "https_proxy", "PIP_INDEX_URL"].map(|name| (name, "http://127.0.0.1:9")),
+    );
     let wheel = said(&mut build)?;
     let wheel = wheel.lines().next_back().unwrap_or_default();
     let site = folder.path().join("site");
@@ -146,10 +150,11 @@ fn wheel_is_built_installed_and_imported() -> Result<()> {
     pip.args(["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target"]);
     said(pip.arg(&site).arg(wheel))?;
     let mut import = Command::new(interpreter()?);
-    let program = "import libquo; print(libquo.__file__, libquo.library_version()[0])";
+    let program = "import importlib.metadata as data, libquo; \
+        print(libquo.__file__, libquo.library_version()[0], data.metadata('libquo')['Author'])";
     import.args(["-c", program]).current_dir(folder.path()).envs(surroundings()?);
     let text = said(import.env("PYTHONPATH", &site))?;
-    ensure!(text.contains("/site/libquo/__init__.py 8"), "{text}");
+    ensure!(text.contains("/site/libquo/__init__.py 8 The quo developers"), "{text}");
     // The error gives the paths searched and the remedy.
     let refused = import.env("QUO_LIBRARY", folder.path().join("absent.so")).output()?;
     let error = String::from_utf8_lossy(&refused.stderr);
@@ -164,9 +169,28 @@ fn wheel_is_built_installed_and_imported() -> Result<()> {
 fn type_hints_are_complete_and_right() -> Result<()> {
     let checkout = Checkout::find()?;
     let folder = tempfile::tempdir()?;
-    let mut mypy = Command::new(interpreter()?);
-    mypy.args(["-m", "mypy", "--cache-dir"]).arg(folder.path());
-    said(mypy.current_dir(checkout.root().join(PACKAGE))).map(drop)
+    let mypy = || -> Result<Command> {
+        let mut mypy = Command::new(interpreter()?);
+        mypy.args(["-m", "mypy", "--cache-dir"]).arg(folder.path());
+        mypy.current_dir(checkout.root().join(PACKAGE));
+        Ok(mypy)
+    };
+    said(&mut mypy()?)?;
+    // A user's mistakes inside of blocks are seen: `with` gives the object's own class.
+    let program = folder.path().join("program.py");
+    std::fs::write(
+        &program,
+        "import libquo\n\
+        with libquo.Context() as node, node.phase(\"package\") as solve, libquo.World() as world:\n    \
+        node.no_query()\n    solve.no_call()\n    world.no_member\n",
+    )?;
+    let told = mypy()?.arg(&program).output()?;
+    let told = String::from_utf8_lossy(&told.stdout);
+    for (class, name) in [("Context", "no_query"), ("Phase", "no_call"), ("World", "no_member")] {
+        ensure!(told.contains(&format!("\"{class}\" has no attribute \"{name}\"")), "{told}");
+    }
+    ensure!(told.contains("Found 3 errors"), "{told}");
+    Ok(())
 }
 
 quo_tests::suite! {

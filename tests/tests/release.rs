@@ -14,7 +14,7 @@ use quo_tests::Checkout;
 /// Makes one archive in a folder and returns its path.
 fn release(what: &str, folder: &Path, options: &[&str]) -> Result<PathBuf> {
     let mut xtask = Command::new(Checkout::find()?.program("xtask")?);
-    let told = done(xtask.args(["release", what, "--out"]).arg(folder).args(options))?;
+    let told = done(xtask.args(["release", what, "--output"]).arg(folder).args(options))?;
     let last = told.lines().last().context("xtask release said nothing")?;
     let (archive, _) = last.split_once(" (").context("no archive in its last line")?;
     let mut check = Command::new("sha256sum");
@@ -112,6 +112,10 @@ fn crates_pass_a_trial_publication() -> Result<()> {
         Command::new("tar").arg("-C").arg(&tree).arg("-xf").arg(tree.join(format!("{name}.crate"))),
     )?;
     let manifest: toml::Table = fs::read_to_string(tree.join(&name).join("Cargo.toml"))?.parse()?;
+    for file in ["README.md", "LICENSE-MIT", "LICENSE-APACHE"] {
+        ensure!(tree.join(&name).join(file).is_file(), "{name}.crate has no {file}");
+    }
+    ensure!(manifest["package"]["readme"].as_str() == Some("README.md"), "{manifest}");
     // Programs write `use quo_mpi`, and that crate writes `use quo`, whatever the packages are
     // called.
     ensure!(manifest["lib"]["name"].as_str() == Some("quo_mpi"), "{manifest}");

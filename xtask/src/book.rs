@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
+use crate::output::Steps;
 use crate::rules::summary;
 use crate::{project, run, setup};
 
@@ -20,7 +21,7 @@ const STAGE: &str = "book";
 #[derive(Args)]
 pub struct Options {
     /// Folder of the site.
-    #[arg(long, value_name = "DIR", default_value = "out/book")]
+    #[arg(short, long = "output", alias = "out", value_name = "DIR", default_value = "out/book")]
     out: PathBuf,
 }
 
@@ -38,6 +39,8 @@ pub fn check() -> Result<()> {
 
 /// Builds the site and checks every local link in it.
 fn build(out: &Path) -> Result<()> {
+    let mut steps = Steps::new(3);
+    steps.next("looking for mdbook, which is built the first time");
     let program = setup::mdbook()?;
     let stage = project::base()?.join("xtask").join(STAGE);
     let _absent = fs::remove_dir_all(&stage);
@@ -50,6 +53,7 @@ fn build(out: &Path) -> Result<()> {
         .context("copying docs/book.toml")?;
     fs::write(sources.join("SUMMARY.md"), moved(&fs::read_to_string(root.join(summary::PAGE))?))
         .context("writing SUMMARY.md")?;
+    steps.next("making the site");
     let mut mdbook = Command::new(program);
     mdbook.arg("build").arg("--dest-dir").arg(out).arg(&stage);
     let finished = run::logged(&mut mdbook, &stage.with_extension("log"), LIMIT)?;
@@ -59,6 +63,7 @@ fn build(out: &Path) -> Result<()> {
         finished.ending,
         finished.output.trim_end()
     );
+    steps.next("following its links");
     let dead = dead_links(out)?;
     ensure!(dead.is_empty(), "dead links in {}:\n{}", out.display(), dead.join("\n"));
     Ok(())

@@ -10,20 +10,21 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use quo_tests::{BindTo, Launcher};
 
+use crate::output::Steps;
 use crate::{project, release, run, setup};
 
 const LIMIT: Duration = Duration::from_secs(40 * 60);
 
 #[derive(Args)]
 pub struct Options {
-    /// Size of the problem: a few seconds, or about a minute on two cores.
+    /// Size of the problem: some seconds, or a minute on two cores
     #[arg(long, value_enum, default_value_t = Deck::Large)]
     deck: Deck,
-    /// Ranks of the modes that have one on each core; all cores if not given.
+    /// Ranks of modes with one on each core [default: all cores].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     ranks: Option<u16>,
     /// Folder of results and report.
-    #[arg(long, value_name = "DIR", default_value = "out/demo")]
+    #[arg(short, long = "output", alias = "out", value_name = "DIR", default_value = "out/demo")]
     out: PathBuf,
     /// Do not set up or compile anything: run the programs in DIR. For tests.
     #[arg(long, value_name = "DIR", hide = true)]
@@ -37,18 +38,23 @@ enum Deck {
 }
 
 pub fn run(options: &Options) -> Result<()> {
-    let built = match &options.built {
-        Some(built) => built.clone(),
-        None => {
-            setup::ensure()?;
-            release::build(&["coupled", "coupled-demo"])?
-        }
-    };
+    let mut steps = Steps::new(6);
+    steps.next("looking for the system packages");
+    if options.built.is_none() {
+        setup::ensure()?;
+    }
+    steps.next("building the coupled example, minutes the first time");
+    let build = || release::build(&["coupled", "coupled-demo"]);
+    let built = options.built.clone().map_or_else(build, Ok)?;
+    steps.next("building the memory profiler");
+    let profiler = options.built.as_ref().map(|built| built.join("memprof"));
+    let profiler = profiler.map_or_else(release::build_memprof, Ok)?;
     let deck = match options.deck {
         Deck::Small => "small.toml",
         Deck::Large => "large.toml",
     };
     let deck = project::root().join("examples/coupled/decks").join(deck);
+    steps.next("running the coupled program in three modes");
     let mut demo = Command::new(built.join("coupled-demo"));
     demo.arg("run").arg("--deck").arg(&deck).arg("--out").arg(&options.out);
     demo.arg("--mpirun").arg(quo_tests::mpirun());
@@ -56,11 +62,9 @@ pub fn run(options: &Options) -> Result<()> {
         demo.args(["--ranks", &ranks.to_string()]);
     }
     run::shown(&mut demo, LIMIT)?;
-    let profiler = match &options.built {
-        Some(built) => built.join("memprof"),
-        None => release::build_memprof()?,
-    };
+    steps.next("running it once more, with memprof");
     memory(options, &profiler, &built.join("coupled"), &deck)?;
+    steps.next("running it on ranks that come and go");
     elastic(options, &profiler, &built, &deck)?;
     for report in ["report.svg", "memory.html", "memory.svg", "elastic.svg"] {
         let file = options.out.join(report);
@@ -89,7 +93,6 @@ fn memory(options: &Options, profiler: &Path, coupled: &Path, deck: &Path) -> Re
     let mut run = under_memprof(profiler, &[], &traces, ranks)?;
     run.arg(coupled).args(["run", "--mode", "quo", "--deck"]).arg(deck);
     run.arg("--output").arg(options.out.join("memory.json"));
-    println!("once more, with memprof");
     run::shown(&mut run, LIMIT)?;
     let mut report = Command::new(profiler);
     report.arg("report").arg(&traces);
@@ -129,7 +132,6 @@ fn elastic(options: &Options, profiler: &Path, built: &Path, deck: &Path) -> Res
             .with_context(|| format!("removing {}", traces.display()))?;
     }
     std::fs::write(file("elastic.plan"), plan).context("writing the plan")?;
-    println!("and on ranks that come and go");
     let mut run = under_memprof(profiler, &["-q", "--max-overhead", "5"], &traces, LAUNCHED)?;
     run.arg(built.join("coupled")).args([
         "elastic",

@@ -16,15 +16,12 @@ use crate::project;
 /// They are named host0, host1, ... and are connected to a front, from which mpirun reaches them.
 /// Needs root.
 #[derive(Args)]
-#[command(after_help = "Examples:
-  cargo xtask hosts up 3
-  cargo xtask hosts run --host 1 -- hostname
-  cargo xtask hosts run --ranks 4 --hosts 0,2 -- target/debug/examples/some-mpi-program
-  cargo xtask hosts up 2 --slurm; cargo xtask hosts slurm -- srun -N2 -n4 some-mpi-program
-  cargo xtask hosts cut 2; cargo xtask hosts restore 2; cargo xtask hosts kill 0
-  cargo xtask hosts down")]
+#[command(after_help = "Examples, after `cargo xtask hosts`:
+  up 3
+  run --host 1 -- hostname
+  run --ranks 4 --hosts 0,2 -- target/debug/examples/some-program")]
 pub struct Options {
-    /// Name of the set of hosts, if there are several.
+    /// Name of the set of hosts
     #[arg(long, global = true, default_value = "developer", value_name = "NAME")]
     set: String,
     #[command(subcommand)]
@@ -33,7 +30,7 @@ pub struct Options {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Create N hosts that stay until they are taken down; earlier ones are taken down first.
+    /// Create N hosts that stay until `down`, in place of earlier ones
     Up {
         /// Number of hosts.
         #[arg(value_name = "N")]
@@ -47,7 +44,7 @@ enum Action {
     },
     /// Run a command on one host, or ranks of an MPI program over several.
     Run(Run),
-    /// Run one of Slurm's commands on hosts made with --slurm: srun, sbatch, sinfo, ...
+    /// Run a command of Slurm, such as srun, on hosts made with --slurm
     Slurm {
         /// The command and its arguments.
         #[arg(last = true, required = true)]
@@ -68,7 +65,7 @@ enum Action {
         /// Number of the host.
         host: usize,
     },
-    /// Show the hosts and what is left on them; without a set of this name, list the existing sets.
+    /// Show the hosts and what is left on them, or the existing sets
     List,
     /// Take the hosts down.
     Down,

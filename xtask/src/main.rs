@@ -34,14 +34,21 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// Name of the command in its help and messages.
+const NAME: &str = "cargo xtask";
+
 #[derive(Parser)]
 #[command(
-    name = "cargo xtask",
+    name = NAME,
+    bin_name = NAME,
     about = "Set up, try, test, measure and install quo",
-    after_help = "Exit status: 0, 1 failure, 2 usage; of `machine` that of the command."
+    after_long_help = "Exit status: 0, 1 failure, 2 usage; of `machine` that of the command.",
+    disable_help_subcommand = true,
+    help_template = "{about}\n{usage-heading} {usage}\n\n{all-args}{after-help}",
+    max_term_width = 80
 )]
 struct Arguments {
-    /// Build and run with this MPI; `cargo xtask mpi list` names them.
+    /// Build and run with this MPI, from `cargo xtask mpi list`
     #[arg(long, value_name = "NAME", global = true)]
     mpi: Option<String>,
     #[command(subcommand)]
@@ -50,27 +57,27 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Install the system packages the project needs and this machine lacks.
+    /// Install the system packages that the project needs and lacks here
     Setup,
-    /// Set up, then run a coupled program three ways and show the work of each core.
+    /// Run a coupled program three ways and show the work of each core
     Demo(demo::Options),
-    /// Set up, then run all checks and tests of the gate, or with --full all of them.
+    /// Run all checks and tests of the gate, or with --full all
     Test(test::Options),
-    /// Measure every operation, compared with the kernel's own cost and with a reference library.
+    /// Measure every operation, compared with the kernel's own cost
     Bench(bench::Options),
     /// Build a searchable site of all pages.
     Book(book::Options),
-    /// Show again the behaviours of other software that are recorded in findings/.
+    /// Show the recorded behaviours of other software again
     Findings(findings::Options),
-    /// Run a command, or a part of the tests for each system of the table, on a bare Debian in a folder (root).
+    /// Run a command, or the parts of the table, on a bare Debian, as root
     Fresh(fresh::Options),
-    /// Fuzz everything that reads files, text and segments, guided by coverage.
+    /// Fuzz everything that reads files, text and segments
     Fuzz(fuzz::Options),
-    /// Run a command on an emulated machine: several packages, SMT, NUMA nodes.
+    /// Run a command on an emulated machine: packages, SMT, NUMA nodes
     Machine(machine::Options),
-    /// List the MPIs to build for and test with, their capabilities and how to get them.
+    /// List the MPIs to build for and test with, or install some
     Mpi(mpi::Options),
-    /// Put small faults into the sources, each of which a test must notice.
+    /// Put small faults into the sources, which the tests must notice
     Mutants(mutants::Options),
     /// Run several hosts on this machine, with ranks on them.
     Hosts(hosts::Options),
@@ -78,17 +85,21 @@ enum Command {
     Tables(tables::Options),
     /// Build the Python package as a wheel for pip.
     Wheel(wheel::Options),
-    /// Pack the source with all crates for sites without a network, and a static memprof.
+    /// Pack the source with all crates, and a static memprof
     Release(dist::Options),
-    /// Build optimised and install the library for C, C++, Fortran and Python, quo-info,
-    /// quo-elastic, quo-run and memprof.
+    /// Build optimised and install the library and all commands
+    ///
+    /// The library for C, C++, Fortran and Python, quo-info, quo-elastic, quo-run and memprof.
     Install(install::Options),
     /// Remove the installed files, and nothing else.
     Uninstall(uninstall::Options),
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return quo_pages::end(NAME, &error),
+    };
     // Set-up installs what a build needs, so it runs without an MPI; the list covers all MPIs; a
     // bare system has its own.
     let needs_mpi = !matches!(
@@ -96,7 +107,7 @@ fn main() -> ExitCode {
         Command::Setup | Command::Findings(_) | Command::Mpi(_) | Command::Fresh(_)
     );
     if needs_mpi && let Err(error) = mpi::enter(arguments.mpi.as_deref()) {
-        eprintln!("error: {error:#}");
+        eprintln!("{NAME}: {error:#}");
         return ExitCode::FAILURE;
     }
     let outcome = match arguments.command {
@@ -121,8 +132,20 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("{NAME}: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn help_of_every_command_fits_a_small_terminal() {
+        assert_eq!(quo_pages::oversized(Arguments::command()), [""; 0]);
     }
 }

@@ -24,6 +24,31 @@ macro_rules! eprint {
     ($($part:tt)*) => { $crate::output::text(&mut std::io::stderr().lock(), format_args!($($part)*)) };
 }
 
+/// Steps of a long command, which are announced with their numbers.
+pub struct Steps {
+    done: usize,
+    of: usize,
+}
+
+impl Steps {
+    /// Returns the steps of a command that has `of` of them.
+    pub fn new(of: usize) -> Steps {
+        Steps { done: 0, of }
+    }
+
+    /// Announces the next step.
+    pub fn next(&mut self, what: &str) {
+        let line = self.line(what);
+        println!("{line}");
+    }
+
+    fn line(&mut self, what: &str) -> String {
+        self.done += 1;
+        debug_assert!(self.done <= self.of, "{what} is step {} of {}", self.done, self.of);
+        format!("step {} of {}: {what}", self.done, self.of)
+    }
+}
+
 /// Writes a line.
 pub fn line(out: &mut dyn Write, text: Arguments<'_>) {
     judge(out.write_fmt(format_args!("{text}\n")));
@@ -65,6 +90,13 @@ mod tests {
     fn reader_that_has_gone_ends_nothing() {
         line(&mut Failing(ErrorKind::BrokenPipe), format_args!("a"));
         text(&mut Failing(ErrorKind::BrokenPipe), format_args!("a"));
+    }
+
+    #[test]
+    fn steps_are_counted_from_one() {
+        let mut steps = Steps::new(2);
+        assert_eq!(steps.line("building"), "step 1 of 2: building");
+        assert_eq!(steps.line("linking"), "step 2 of 2: linking");
     }
 
     #[test]

@@ -149,6 +149,22 @@ mod tests {
     }
 
     #[test]
+    fn what_python_compiled_goes_with_its_modules() {
+        let folder = tempfile::tempdir().unwrap();
+        let prefix = folder.path().join("prefix");
+        let content = Content::File { bytes: Vec::new(), mode: 0o644 };
+        let item = Item { path: "lib/python/libquo/errors.py".to_owned(), content };
+        install(&prefix, &[item], "1.0.0", false).unwrap();
+        let compiled = prefix.join("lib/python/libquo/__pycache__");
+        fs::create_dir(&compiled).unwrap();
+        for name in ["errors.cpython-311.pyc", "errors.cpython-313.opt-1.pyc"] {
+            fs::write(compiled.join(name), "").unwrap();
+        }
+        remove(&prefix, false, false).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
     fn a_prefix_that_was_there_stays() {
         let folder = tempfile::tempdir().unwrap();
         let content = Content::File { bytes: Vec::new(), mode: 0o644 };

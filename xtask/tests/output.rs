@@ -28,6 +28,9 @@ fn unknown_fuzz_target_is_refused_before_a_build() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(output.stdout, b"");
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(error.starts_with("error: there is no fuzz target \"no_such\"; there are "), "{error}");
+    assert!(
+        error.starts_with("cargo xtask: there is no fuzz target \"no_such\"; there are "),
+        "{error}"
+    );
     assert!(error.contains("cpu_lists") && error.lines().count() == 1, "{error}");
 }

@@ -11,22 +11,22 @@ use crate::manage::Manage;
 use crate::simulate::Simulate;
 use crate::top::Top;
 
-/// Asks running elastic jobs to grow, shrink and move
+/// Ask running elastic jobs to grow, shrink and move
 #[derive(Debug, Parser)]
 #[command(
     name = "quo-elastic",
     version,
     disable_help_subcommand = true,
     arg_required_else_help = true,
-    after_help = "JOB is the name of a job of yours, as `list` has them, or the path of its control socket.\n\
-        A request is refused at once, or accepted and done at one of the job's next safe points;\n\
-        with --wait the command tells how it ended. A grace time is reported when it is over.\n\
-        QUO_ELASTIC_DIR names the folder of control sockets, for jobs and commands.\n\n\
+    after_long_help = "JOB is the name of a job of yours, as `list` has them, or the path of its \
+        control socket. A request is refused at once, or accepted and done at one of the job's next \
+        safe points; with --wait the command tells how it ended. A grace time is reported when it is \
+        over. QUO_ELASTIC_DIR names the folder of control sockets, for jobs and commands.\n\n\
         Exit status: 0 done or accepted, 1 no answer, 2 usage, 3 refused, 4 aborted.",
-    max_term_width = 100
+    max_term_width = 80
 )]
 pub struct Arguments {
-    /// Print JSON; for jobs their own answers, one object per line
+    /// Print JSON, of jobs an object per line
     #[arg(long, global = true)]
     pub json: bool,
     #[command(subcommand)]
@@ -93,11 +93,12 @@ pub enum Command {
         /// The number of the request
         request: u64,
     },
-    /// Run a command on a node of the Slurm job, as a step of the job that has the node (for
-    /// launchers)
+    /// Run a command on a node of the Slurm job, for launchers
+    ///
+    /// It is a step of the job that has the node.
     #[command(
-        after_help = "mpirun --enable-recovery --mca routed direct --mca plm rsh --mca plm_rsh_agent \"quo-elastic slurm-agent\" ...\n\
-        has Open MPI 4 go on when a node goes back to Slurm."
+        after_help = "With `mpirun --enable-recovery --mca routed direct --mca plm rsh --mca \
+        plm_rsh_agent \"quo-elastic slurm-agent\" ...` Open MPI 4 goes on when a node goes back to Slurm."
     )]
     SlurmAgent {
         /// Options of remote shells (ignored), a host, and a command
@@ -107,17 +108,17 @@ pub enum Command {
     /// Start an elastic program with the options that this MPI needs
     #[command(override_usage = "quo-elastic launch -n MIN..MAX [OPTIONS] [--] PROGRAM...")]
     Launch(Box<Launch>),
-    /// Try schedulers on a workload: a log of a cluster, or a description
+    /// Try schedulers on a log of a cluster, or a description
     Simulate(Box<Simulate>),
-    /// Manage real jobs: run a queue on some hosts, or resize running Slurm jobs
+    /// Run a queue on some hosts, or resize running Slurm jobs
     Manage(Box<Manage>),
-    /// Show a live table of the jobs: sizes, iterations, the last request and its reason
+    /// Show a live table of the jobs: sizes, iterations, last requests
     Top(Top),
-    /// Run a program of elements in a shared object, on each rank:
-    /// `mpirun -n 4 quo-elastic run ./prog.so`
+    /// Run a program of elements in a shared object, on each rank
     #[command(
-        after_help = "Options between PROGRAM and -- are the driver's: --serial (one process, no MPI), --initial-ranks N,\n\
-        --max-ranks N, --oversubscribe, --plan FILE, --name NAME, --log FILE and --trace FILE. The words after -- are the program's."
+        after_help = "Options between PROGRAM and -- are the driver's: --serial (one process, no MPI), \
+        --initial-ranks N, --max-ranks N, --oversubscribe, --plan FILE, --name NAME, --log FILE and \
+        --trace FILE. The words after -- are the program's.\n\nmpirun -n 4 quo-elastic run ./prog.so"
     )]
     Run {
         /// A shared object with a QUO_program, the driver's options, --, and words for the program
@@ -238,7 +239,14 @@ impl How {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+
+    #[test]
+    fn help_of_every_command_fits_a_small_terminal() {
+        assert_eq!(quo_pages::oversized(Arguments::command()), [""; 0]);
+    }
 
     fn refusal(words: &[&str]) -> String {
         let words = ["quo-elastic"].iter().chain(words);

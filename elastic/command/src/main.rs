@@ -13,7 +13,6 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use clap::{CommandFactory, Parser};
 use elastic::change::{Event, Happening, Step};
 use elastic::manager::control::wire::{Answer, Call};
 use elastic::manager::control::{Client, ClientError, Folders, jobs, socket_of};
@@ -36,16 +35,10 @@ const PAGES: Words<'_> = Words {
 };
 
 fn main() -> ExitCode {
-    if let Some(folder) = quo_pages::asked(std::env::args_os()) {
-        return match quo_pages::write_all(Arguments::command(), PAGES, &folder) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                complain(&format!("{}: {error}", folder.display()));
-                ExitCode::FAILURE
-            }
-        };
-    }
-    let arguments = Arguments::parse();
+    let arguments = match quo_pages::parse(PAGES) {
+        Ok(arguments) => arguments,
+        Err(status) => return status,
+    };
     match run(arguments) {
         Ok(status) => ExitCode::from(status),
         Err(error) => {

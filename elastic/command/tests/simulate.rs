@@ -388,7 +388,7 @@ fn processors_of_a_log_fill_nodes_unless_memory_is_named() {
 fn help_fits_on_one_screen() {
     let folder = tempfile::tempdir().unwrap();
     let help = done(&simulate(folder.path(), "-h"));
-    assert!(help.lines().count() <= 40, "{help}");
+    assert!(help.lines().count() <= 24, "{help}");
 }
 
 #[test]

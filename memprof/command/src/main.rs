@@ -3,24 +3,25 @@
 //! Exit status: 0 when all went well, 1 when something failed, 2 for a wrong command line; of `run`
 //! that of the command.
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use memprof::terminal::say;
 use memprof::{diff, export, flags, generate, live, report, run};
 use quo_pages::Words;
 use std::process::ExitCode;
 
-/// Where every byte went: per component, per rank, over time.
-///
-///     memprof run -- mpirun -n 4 ./app     run a program and watch its ranks
-///     memprof report memprof-app-1         what its components held
-///     memprof report memprof-app-1 --html page.html
+/// Show where every byte went: per component, per rank, over time
 #[derive(Parser)]
 #[command(
     name = "memprof",
     version,
-    verbatim_doc_comment,
+    disable_help_subcommand = true,
     arg_required_else_help = true,
-    after_help = "Exit status: 0, 1 failure, 2 usage; of `run` that of the command."
+    after_help = "\
+        memprof run -- mpirun -n 4 ./app     # run a program and watch its ranks\n\
+        memprof report memprof-app-1         # what its components held\n\
+        memprof report memprof-app-1 --html page.html\n\n\
+        Exit status: 0, 1 failure, 2 usage; of `run` that of the command.",
+    max_term_width = 80
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -50,16 +51,11 @@ const PAGES: Words<'_> = Words {
 };
 
 fn main() -> ExitCode {
-    if let Some(folder) = quo_pages::asked(std::env::args_os()) {
-        return match quo_pages::write_all(Arguments::command(), PAGES, &folder) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                say(&format!("{}: {error}", folder.display()));
-                ExitCode::FAILURE
-            }
-        };
-    }
-    let outcome = match Arguments::parse().command {
+    let arguments: Arguments = match quo_pages::parse(PAGES) {
+        Ok(arguments) => arguments,
+        Err(status) => return status,
+    };
+    let outcome = match arguments.command {
         Command::Run(options) => run::run(&options, memprof_time::summary),
         Command::Report(options) => report::run(&options),
         Command::Time(options) => memprof_time::run(&options),
@@ -76,5 +72,17 @@ fn main() -> ExitCode {
             say(&format!("{error:#}"));
             ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn help_of_every_command_fits_a_small_terminal() {
+        assert_eq!(quo_pages::oversized(Arguments::command()), [""; 0]);
     }
 }

@@ -55,6 +55,7 @@ fn csv_holds_every_whole_sample_and_earlier_bins() {
     let place = tempfile::tempdir().unwrap();
     let folder = job(place.path(), "job", 3);
     let csv = said(&["export", path(&folder), "--format", "csv"]);
+    assert_eq!(said(&["export", path(&folder)]), csv, "another form without --format");
     let mut lines = csv.lines();
     let head: Vec<&str> = lines.next().unwrap().split(',').collect();
     let column = |name: &str| head.iter().position(|known| *known == name).unwrap();
@@ -245,7 +246,7 @@ fn wrong_exports_are_refused_and_leave_nothing_behind() {
     let folder = job(place.path(), "job", 2);
     let nowhere = place.path().join("no/such/file");
     for (arguments, status, wanted) in [
-        (vec!["export", path(&folder)], 2, "--format"),
+        (vec!["export"], 2, "<DIR>"),
         (vec!["export", path(&folder), "--format", "excel"], 2, "excel"),
         (vec!["export", path(&folder), "--format", "csv", "--rank", "7"], 1, "no trace of rank 7"),
         (vec!["export", path(&folder), "--format", "massif", "--rank", "0,1"], 1, "one process"),

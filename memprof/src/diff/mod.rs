@@ -32,7 +32,7 @@ pub struct Options {
     /// Treat smaller changes of the resident bytes of a component as noise, and four times as large ones of a whole rank
     #[arg(long, value_name = "BYTES", default_value = "256K", value_parser = bytes)]
     pub noise: u64,
-    /// Only this job of both folders, where scripts started several; 1 is the first
+    /// Compare only this job of both folders, where scripts started several; 1 is the first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub job: Option<u32>,
     /// Show all rows of the table

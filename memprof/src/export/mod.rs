@@ -23,27 +23,28 @@ use std::process::ExitCode;
 
 /// Write the recorded data in a format that other programs read.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Perfetto: open the file at https://ui.perfetto.dev. Massif: ms_print FILE. \
-                  Pprof: go tool pprof -http=: FILE."
-)]
+#[command(after_help = "csv: one line for each rank, time and component\n\
+                  json: ranks with columns of times and bytes\n\
+                  perfetto: open the file at https://ui.perfetto.dev\n\
+                  massif: ms_print FILE; one rank\n\
+                  pprof: go tool pprof -http=: FILE; sampled call stacks")]
 pub struct Options {
     /// The folder `memprof run` made
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// The form
-    #[arg(short, long, value_name = "FORM")]
+    /// Form: csv, json, perfetto, massif or pprof
+    #[arg(short, long, value_name = "FORM", default_value = "csv", hide_possible_values = true)]
     pub format: Format,
     /// File to write to [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Only one job, where a script started several; 1 is the first
+    /// Export only one job, where a script started several; 1 is the first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub job: Option<u32>,
-    /// Only these ranks, as 0,3,8 [default: all; of massif, that with the largest peak]
+    /// Export only these ranks, as 0,3,8 [default: all; of massif, that with the largest peak]
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub rank: Vec<u32>,
-    /// Only one process, by its number
+    /// Export only one process, by its number
     #[arg(long, value_name = "PID", conflicts_with = "rank")]
     pub pid: Option<u32>,
 }

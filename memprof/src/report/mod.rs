@@ -27,22 +27,22 @@ pub struct Options {
     /// The folder `memprof run` made
     #[arg(value_name = "DIR", required_unless_present = "json")]
     pub folder: Option<PathBuf>,
-    /// Only one job, where a script started several; 1 is the first
+    /// Show only one job, where a script started several; 1 is the first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub job: Option<u32>,
-    /// Only this rank
+    /// Show only this rank
     #[arg(long, value_name = "N", conflicts_with_all = ["node", "phase"])]
     pub rank: Option<u32>,
-    /// Only this process
+    /// Show only this process
     #[arg(long, value_name = "PID", conflicts_with_all = ["rank", "node", "phase"])]
     pub pid: Option<u32>,
-    /// Only this node
+    /// Show only this node
     #[arg(long, value_name = "HOST", conflicts_with = "phase")]
     pub node: Option<String>,
-    /// Only this phase
+    /// Show only this phase
     #[arg(long, value_name = "NAME")]
     pub phase: Option<String>,
-    /// Places where memory was allocated: the largest sampled call stacks
+    /// Show the largest sampled call stacks: places of allocations
     #[arg(
         long, value_name = "COUNT", num_args = 0..=1, default_missing_value = "10",
         value_parser = clap::value_parser!(u32).range(1..),

@@ -21,53 +21,54 @@ use std::process::{Child, Command, ExitCode, ExitStatus};
 
 /// Run a command and record its ranks; without MPI, the program and its children.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "The exit status is that of the command; 127 if it is not there, 126 if it cannot be \
-                  run. Tables: `memprof report DIR`."
-)]
+#[command(after_help = "Exit status: that of the command; 127 if not there, 126 if it cannot run.")]
 pub struct Options {
     /// Folder for the traces, new or empty [default: memprof-PROGRAM-N]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Record every process, however small, including processes that are not MPI ranks
+    /// Record every process, however small, with MPI or not
     #[arg(long)]
     pub all: bool,
-    /// Take samples at least this many milliseconds apart [default: 20]
+    /// Shortest time between samples [default: 20]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=60_000))]
     pub interval: Option<u32>,
-    /// Let sampling take at most this much of one processor [default: 0.3]
+    /// Share of one processor that sampling may take [default: 0.3]
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub max_overhead: Option<f64>,
     /// Count owned peaks exactly, by atomics on every allocation
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub exact: bool,
     /// Record every page fault in the kernel: which component touches whose memory first. Page faults
     /// take about a tenth longer; needs kernel.perf_event_paranoid of at most 2
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub faults: bool,
-    /// Take the time inside and outside of MPI, too: `memprof time DIR` shows it
+    /// Take the time inside and outside of MPI, too
+    ///
+    /// `memprof time DIR` shows it.
     #[arg(long)]
     pub mpi_time: bool,
-    /// Find the loops that call MPI, too, with their times: `memprof time DIR --loops` shows them. Implies --mpi-time
+    /// Find the loops that call MPI, with their times
+    ///
+    /// Implies --mpi-time; `memprof time DIR --loops` shows them.
     #[arg(long)]
     pub loops: bool,
     /// Write the loops to the traces at most this often; implies --loops [default: 1]
-    #[arg(long, value_name = "SECONDS", value_parser = period)]
+    #[arg(long, hide_short_help = true, value_name = "SECONDS", value_parser = period)]
     pub loop_interval: Option<f64>,
     /// Mean bytes between sampled call stacks, 0 for none [default: 524288]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, hide_short_help = true, value_name = "BYTES")]
     pub stacks: Option<u64>,
     /// Write traces to their disk that often, for machines that may lose power [default: never,
     /// which suffices for whatever else may happen]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, hide_short_help = true, value_name = "SECONDS", value_parser = seconds)]
     pub sync_interval: Option<f64>,
-    /// File that puts objects into components: lines `PATTERN CLASS[:NAME]`
+    /// Components of objects: lines `PATTERN CLASS[:NAME]`
     #[arg(long, value_name = "FILE")]
     pub components: Option<PathBuf>,
     /// Write a report next to the traces, report.html
     #[arg(long)]
     pub report: bool,
-    /// Print no table at the end, and no notes of the profiler while the command runs
+    /// Print no notes, and no table at the end
     #[arg(short, long)]
     pub quiet: bool,
     /// What to run, as it would be run without memprof

@@ -47,7 +47,7 @@ pub struct Options {
     /// Show all rows of the table
     #[arg(short, long)]
     pub all: bool,
-    /// Everything as JSON on standard output instead of the table
+    /// Print everything as JSON instead of the table
     #[arg(long)]
     pub json: bool,
     /// The program and its arguments, without launcher

@@ -32,7 +32,7 @@ pub struct Options {
     /// Show the loops of the program, with the places that call MPI; recorded by `memprof run --loops`
     #[arg(long)]
     pub loops: bool,
-    /// Only the region of this name
+    /// Show only the region of this name
     #[arg(long, value_name = "NAME")]
     pub region: Option<String>,
     /// Print everything as JSON, into FILE if it is given

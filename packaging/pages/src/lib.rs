@@ -1,6 +1,7 @@
-//! Manual pages and shell completions, generated from the definition of a command line when the
-//! program is installed.
+//! Command lines of the project's commands: parsing with errors alike, and manual pages and shell
+//! completions, generated from the definition of a command line when the program is installed.
 
+mod arguments;
 mod names;
 
 use std::ffi::OsString;
@@ -13,14 +14,14 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
+pub use arguments::{end, oversized, parse};
 pub use names::Names;
 
 /// Date of the last review of the pages' texts.
 pub const DATE: &str = "2026-11-22";
 
 /// Returns the folder of `PROGRAM --generate FOLDER`, which is not in any help text.
-#[must_use]
-pub fn asked(mut arguments: impl Iterator<Item = OsString>) -> Option<PathBuf> {
+fn asked(mut arguments: impl Iterator<Item = OsString>) -> Option<PathBuf> {
     (arguments.nth(1)? == "--generate").then(|| arguments.next()).flatten().map(PathBuf::from)
 }
 
@@ -90,7 +91,8 @@ fn page(part: &Command, name: &str, program: &str, words: Words<'_>) -> io::Resu
         man.render_subcommands_section(&mut page)?;
     }
     let mut rest = Roff::new();
-    let notes = part.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let notes = part.get_after_long_help().or(part.get_after_help());
+    let notes = notes.map(ToString::to_string).unwrap_or_default();
     // The meaning of the exit status is below.
     let notes =
         notes.split("\n\n").filter(|note| !note.is_empty() && !note.contains("Exit status:"));
@@ -100,7 +102,12 @@ fn page(part: &Command, name: &str, program: &str, words: Words<'_>) -> io::Resu
         } else {
             rest.control("PP", []);
         }
-        rest.text([roman(note)]);
+        for (number, line) in note.lines().enumerate() {
+            if number > 0 {
+                rest.control("br", []);
+            }
+            rest.text([roman(line)]);
+        }
     }
     rest.control("SH", ["EXIT STATUS"]);
     rest.text([roman(words.status)]);

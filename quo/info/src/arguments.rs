@@ -10,14 +10,14 @@ use crate::{bindings, doctor, environment, installed, plan, set, topology};
 #[command(
     name = "quo-info",
     version,
-    about = "How to build against libquo, and what quo sees and would do on a machine",
+    about = "Show how to build against libquo, and what quo sees and would do on a machine",
     override_usage = "quo-info [OPTIONS] | quo-info <COMMAND>",
     disable_help_subcommand = true,
     subcommand_negates_reqs = true,
     args_conflicts_with_subcommands = true,
     arg_required_else_help = true,
-    after_help = "With several options, the flags come on one line. Exit status: 0, 1 failure, 2 usage.",
-    max_term_width = 100
+    after_help = "Several options: their flags on one line. Exit status: 0, 1 failure, 2 usage.",
+    max_term_width = 80
 )]
 pub struct Arguments {
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub enum Command {
     Topology(topology::Options),
     /// Show which ranks would work where, with how many threads
     Plan(plan::Options),
-    /// Show which rank is bound where, and why (under mpirun: every rank)
+    /// Show which rank is bound where, and why; under mpirun: every rank
     Bindings(bindings::Options),
     /// Give a running job other CPUs, from its next phase on
     Set(set::Options),
@@ -55,4 +55,14 @@ pub fn parsed() -> Result<Arguments, clap::Error> {
     let mut command = command();
     let mut matches: ArgMatches = command.try_get_matches_from_mut(std::env::args_os())?;
     Arguments::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_of_every_command_fits_a_small_terminal() {
+        assert_eq!(quo_pages::oversized(command()), [""; 0]);
+    }
 }

@@ -22,7 +22,7 @@ pub struct Options {
     /// Print the -I flags
     #[arg(long = "cflags-only-I", group = "asked")]
     cflags_only_include: bool,
-    /// Print the flags for the linker (--libs-only-L, --libs-only-l: parts)
+    /// Print the flags for the linker; --libs-only-L, -l: parts
     #[arg(long, group = "asked")]
     libs: bool,
     /// Print the -L flags
@@ -34,7 +34,7 @@ pub struct Options {
     /// There are none; taken because scripts ask.
     #[arg(long, group = "asked", hide = true)]
     libs_only_other: bool,
-    /// The language the flags are for: C, C++ or Fortran
+    /// Language of the flags: C, C++ or Fortran
     #[arg(long, ignore_case = true, default_value = "C", hide_possible_values = true)]
     #[arg(requires = "asked", value_name = "LANGUAGE")]
     lang: Language,

@@ -20,7 +20,7 @@ use arguments::Command;
 fn main() -> ExitCode {
     let arguments = match arguments::parsed() {
         Ok(arguments) => arguments,
-        Err(error) => return output::usage(&error),
+        Err(error) => return quo_pages::end("quo-info", &error),
     };
     if let Some(folder) = &arguments.generate {
         return output::finish(generate::run(folder));

@@ -84,29 +84,6 @@ pub fn finish(outcome: Result<()>) -> ExitCode {
     }
 }
 
-/// Prints help and version to standard output; of the error of a wrong command line, only the first
-/// sentence.
-pub fn usage(error: &clap::Error) -> ExitCode {
-    use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
-    if matches!(error.kind(), DisplayHelp | DisplayVersion) {
-        return finish(text(&error.render().to_string()));
-    }
-    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        let help = clean_lines(&error.render().to_string());
-        // A reader that has gone is no error.
-        let _ = io::stderr().lock().write_all(help.as_bytes());
-        return ExitCode::from(2);
-    }
-    let message = error.render().to_string();
-    let end =
-        ["\n\nUsage:", "\n\nFor more"].into_iter().filter_map(|mark| message.find(mark)).min();
-    let words: Vec<&str> = message[..end.unwrap_or(message.len())].split_whitespace().collect();
-    let message = clean(&words.join(" "));
-    let message = message.strip_prefix("error: ").unwrap_or(&message);
-    complain("quo-info", &format!("{message} (see --help)"));
-    ExitCode::from(2)
-}
-
 fn one_line(error: &(dyn Error + 'static)) -> String {
     clean(&with_causes(error).split_whitespace().collect::<Vec<_>>().join(" "))
 }

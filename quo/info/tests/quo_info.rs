@@ -57,20 +57,10 @@ fn machine(name: &str) -> String {
 
 #[test]
 fn help_and_version_fit_one_screen() {
-    for arguments in [
-        &["--help"][..],
-        &["topology", "--help"],
-        &["plan", "--help"],
-        &["bindings", "--help"],
-        &["set", "--help"],
-        &["environment", "--help"],
-        &["doctor", "--help"],
-    ] {
+    for arguments in [&["--help"][..], &["plan", "--help"]] {
         let help = printed(arguments);
         assert!(help.lines().count() <= 24, "{help}");
-        for line in help.lines() {
-            assert!(line.chars().count() <= 100, "{line}");
-        }
+        assert!(help.lines().all(|line| line.chars().count() <= 80), "{help}");
     }
     assert_eq!(printed(&["--version"]), format!("quo-info {}\n", env!("CARGO_PKG_VERSION")));
     let nothing = run(&[]);

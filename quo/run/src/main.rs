@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use quo_launch::job::{Started, wrong_side};
 use quo_launch::{Launcher, preload};
 use quo_terminal::complain;
@@ -17,14 +17,14 @@ const OBJECT: &str = "libquo_run_preload.so";
 /// The words by which a user accepts the risk of `--malleable`.
 const RISK: &str = "results-may-be-wrong";
 
-/// Runs a command; ranks that wait in MPI lend their CPUs to OpenMP threads of other ranks of the node.
-///
-/// Ranks have to be bound, as with `mpirun --bind-to core`: a rank that is not bound lends nothing.
+/// Run a command; ranks waiting in MPI lend CPUs to OpenMP threads of others
 #[derive(Debug, Parser)]
 #[command(
     name = "quo-run",
     version,
-    after_help = "The exit status is that of the command; 127 if it is not there, 126 if it cannot be run."
+    after_help = "Ranks have to be bound, as with `mpirun --bind-to core`: others lend nothing.\n\
+        Exit status: that of the command; 127 if not there, 126 if it cannot run.",
+    max_term_width = 80
 )]
 struct Options {
     /// Have each rank write to standard error, at its end, how often it lent and borrowed
@@ -33,9 +33,11 @@ struct Options {
     /// Lend once a call of MPI has waited this many microseconds [default: 100]
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     after: Option<u32>,
-    /// Change the number of threads even of programs that set or query it: a region may have more or fewer threads than
-    /// that number. A program that sizes arrays or divides loops by it then computes wrong results, with status 0.
-    /// Without the option such programs keep their number, and their threads use lent CPUs where the rank has too few
+    /// Change the number of threads even of programs that set or query it
+    ///
+    /// A region may then have more or fewer threads than that number. A program that sizes arrays or divides loops by it
+    /// computes wrong results, with status 0. Without the option such programs keep their number, and their threads use
+    /// lent CPUs where the rank has too few.
     #[arg(long, value_name = RISK, require_equals = true, num_args = 0..=1, default_missing_value = "", value_parser = take_risk)]
     malleable: Option<bool>,
     /// What to run, as it would be run without quo-run
@@ -62,17 +64,11 @@ fn take_risk(words: &str) -> Result<bool, String> {
 }
 
 fn main() -> ExitCode {
-    if let Some(folder) = quo_pages::asked(env::args_os()) {
-        return match quo_pages::write_all(Options::command(), PAGES, &folder) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                let folder = folder.to_string_lossy();
-                complain("quo-run", &format!("cannot write into {folder}: {error}"));
-                ExitCode::FAILURE
-            }
-        };
-    }
-    match run(&Options::parse()) {
+    let options = match quo_pages::parse(PAGES) {
+        Ok(options) => options,
+        Err(status) => return status,
+    };
+    match run(&options) {
         Ok(never) => match never {},
         Err((status, reason)) => {
             complain("quo-run", &reason);
@@ -160,7 +156,14 @@ fn random() -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+
+    #[test]
+    fn help_fits_a_small_terminal() {
+        assert_eq!(quo_pages::oversized(Options::command()), [""; 0]);
+    }
 
     fn set_beside(user: &[&str]) -> Vec<&'static str> {
         waits(|name| user.contains(&name)).into_iter().map(|(name, _)| name).collect()

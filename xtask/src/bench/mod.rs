@@ -32,13 +32,13 @@ pub struct Options {
     /// Compare with the QUO library installed below PREFIX.
     #[arg(long, value_name = "PREFIX")]
     reference: Option<PathBuf>,
-    /// Number of runs of each program, in turns; the table holds medians.
+    /// Runs of each program, for medians
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=50))]
     rounds: u8,
     /// Also write all measurements to FILE.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Also write the tables into PAGE, with the machine and the revision: docs/benchmarks.md.
+    /// Also write the tables into PAGE, docs/benchmarks.md
     #[arg(long, value_name = "PAGE")]
     write: Option<PathBuf>,
     #[command(flatten)]
@@ -46,11 +46,12 @@ pub struct Options {
     /// Longest time of `--long-only`.
     #[arg(long, default_value_t = 4, requires = "long_only", value_parser = clap::value_parser!(u8).range(1..=120))]
     minutes: u8,
-    /// For `--long-only`, use the deck of `cargo xtask demo`, of some 15 seconds.
+    /// For `--long-only`, use the large deck of the demo
     #[arg(long, requires = "long_only")]
     large_deck: bool,
-    /// For `--lending-only`, also measure DLB: its object for MPI (libdlb_mpi.so), and an OpenMP
-    /// runtime with OMPT (libomp.so).
+    /// For `--lending-only`, also measure DLB
+    ///
+    /// Its object for MPI (libdlb_mpi.so), and an OpenMP runtime with OMPT (libomp.so).
     #[arg(long, num_args = 2, value_names = ["DLB", "RUNTIME"], requires = "lending_only")]
     dlb: Vec<PathBuf>,
 }
@@ -61,17 +62,18 @@ struct Only {
     /// Measure only the cost of the memory profiler.
     #[arg(long)]
     memprof_only: bool,
-    /// Measure only the rates of messages under the memory profiler, on the MPI that `--mpi` names.
+    /// Measure only the rates of messages under memprof
     #[arg(long)]
     messages_only: bool,
-    /// Measure only the longer run of the coupled example under the memory profiler: in as many
-    /// turns as a precision of half a percent takes, or as there is time for.
+    /// Measure only the longer run of the coupled example
+    ///
+    /// Under the memory profiler, in as many turns as a precision of half a percent takes, or as there is time for.
     #[arg(long)]
     long_only: bool,
     /// Measure only the cost of a world's resizes.
     #[arg(long)]
     elastic_only: bool,
-    /// Measure only the gain and loss by quo-run of programs that lend CPUs in MPI.
+    /// Measure only gain and loss by quo-run
     #[arg(long)]
     lending_only: bool,
     /// Measure only the times of recursive tasks.

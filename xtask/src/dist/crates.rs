@@ -14,6 +14,8 @@ use toml::{Table, Value};
 use super::{VERSION, archive, source};
 use crate::{project, run};
 
+const AUTHORS: &str = "The quo developers";
+
 const LIMIT: Duration = Duration::from_secs(10 * 60);
 
 /// Packs all crates, each in a registry's format, into one archive.
@@ -69,6 +71,8 @@ fn rename_all(tree: &Path) -> Result<Vec<String>> {
             .join("Cargo.toml");
         let mut package = read(&file)?;
         rename(&mut package, ours, theirs).with_context(|| format!("{}", file.display()))?;
+        let folder = file.parent().context("a manifest in no folder")?;
+        accompany(&mut package, folder, ours).with_context(|| format!("{}", file.display()))?;
         write(&file, &package)?;
         renamed.push(theirs.to_owned());
     }
@@ -87,6 +91,32 @@ fn rename(manifest: &mut Table, ours: &str, theirs: &str) -> Result<()> {
     Ok(())
 }
 
+/// Puts a README and the licences of the project into the folder of a crate.
+fn accompany(manifest: &mut Table, folder: &Path, ours: &str) -> Result<()> {
+    let package = manifest.get_mut("package").and_then(Value::as_table_mut);
+    let package = package.context("there is no [package]")?;
+    package.insert("readme".to_owned(), "README.md".into());
+    package.insert("authors".to_owned(), vec![AUTHORS].into());
+    let text = |key: &str| package.get(key).and_then(Value::as_str).unwrap_or_default();
+    let readme = readme(text("name"), text("description"), ours);
+    fs::write(folder.join("README.md"), readme).context("writing README.md")?;
+    for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
+        fs::copy(project::root().join(licence), folder.join(licence))
+            .with_context(|| format!("copying {licence}"))?;
+    }
+    Ok(())
+}
+
+fn readme(name: &str, description: &str, ours: &str) -> String {
+    let library = ours.replace('-', "_");
+    format!(
+        "# {name}\n\n{description}.\n\nA crate of quo, the runtime for coupled MPI+X programs. In \
+         programs it is `{library}`:\n\n```toml\n[dependencies]\n{ours} = {{ package = \"{name}\", \
+         version = \"{VERSION}\" }}\n```\n\nLicensed under the Apache License 2.0 or the MIT licence, \
+         at your option.\n"
+    )
+}
+
 fn read(file: &Path) -> Result<Table> {
     let text = fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
     text.parse().with_context(|| format!("reading {}", file.display()))
@@ -99,6 +129,19 @@ fn write(file: &Path, manifest: &Table) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn crate_gets_a_readme_with_its_names_and_the_licences() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut manifest: Table =
+            "[package]\nname = \"quo-world\"\ndescription = \"Ranks come\"".parse().unwrap();
+        accompany(&mut manifest, folder.path(), "elastic").unwrap();
+        assert_eq!(manifest["package"]["readme"].as_str(), Some("README.md"));
+        let text = fs::read_to_string(folder.path().join("README.md")).unwrap();
+        assert!(text.starts_with("# quo-world\n\nRanks come.\n"), "{text}");
+        assert!(text.contains("elastic = { package = \"quo-world\", version"), "{text}");
+        assert!(folder.path().join("LICENSE-MIT").is_file());
+    }
 
     #[test]
     fn renamed_package_keeps_the_name_of_its_library() {

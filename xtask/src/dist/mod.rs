@@ -18,11 +18,11 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[derive(Args)]
 pub struct Options {
-    /// Archive to make; the first two, if not given.
-    #[arg(value_enum)]
+    /// Archive to make: source, memprof or crates [default: the first two]
+    #[arg(value_enum, hide_possible_values = true)]
     archive: Option<Archive>,
     /// Folder of the archives.
-    #[arg(long, value_name = "DIR", default_value = "out")]
+    #[arg(short, long = "output", alias = "out", value_name = "DIR", default_value = "out")]
     out: PathBuf,
     /// Do not optimise. For tests, to save minutes.
     #[arg(long, hide = true)]

@@ -18,6 +18,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use clap::Args;
 
+use crate::output::Steps;
 use crate::{project, release, run, setup};
 use fortran::Modules;
 use library::{INTERFACE, Parts};
@@ -66,20 +67,25 @@ pub fn run(options: &Options) -> Result<()> {
         Some(folder) => prefix::staged(folder, &prefix)?,
         None => prefix.clone(),
     };
+    prefix::writable(&destination)?;
+    place::check(&destination, &headers()?, options.overwrite)?;
+    let mut steps = Steps::new(if options.no_setup { 4 } else { 5 });
     if !options.no_setup {
+        steps.next("looking for the system packages of a build");
         setup::ensure_install(!options.no_fortran)?;
     }
     // All installations, whatever the MPI, build in the same place and link under the same names.
     let _turn = project::turn(&project::base()?, "installation")?;
-    let (built, memprof) = match &options.built {
-        Some(built) => (built.clone(), built.join("memprof")),
-        None => (release::build_library()?, release::build_memprof()?),
-    };
+    steps.next("building the library and its commands, minutes the first time");
+    let built = options.built.clone().map_or_else(release::build_library, Ok)?;
+    steps.next("building the memory profiler");
+    let profiler = options.built.as_ref().map(|built| built.join("memprof"));
+    let memprof = profiler.map_or_else(release::build_memprof, Ok)?;
     let mpi = Mpi::of_build()?;
     let work = project::target()?.join("install");
     fs::create_dir_all(&work).with_context(|| format!("creating {}", work.display()))?;
+    steps.next(&format!("linking libquo for {}", mpi.name));
     let modules = modules(options.no_fortran, &work)?;
-    println!("linking libquo for {}", mpi.name);
     let parts = Parts {
         archive: built.join("libquo_c.a"),
         is_static_wanted: !options.no_static,
@@ -88,6 +94,7 @@ pub fn run(options: &Options) -> Result<()> {
         is_of_system: is_of_system(&prefix),
     };
     let items = everything(&parts, &built, &memprof, &work, &prefix)?;
+    steps.next(&format!("writing files into {}", destination.display()));
     let report = place::install(&destination, &items, VERSION, options.overwrite)?;
 
     let folder = destination.display();
@@ -148,9 +155,7 @@ fn everything(
     for object in [RUN_OBJECT, INFO_OBJECT] {
         items.push(program(&built.join(object), work, &format!("lib/{object}"))?);
     }
-    for header in files(&root.join("bindings-c/include"))? {
-        items.push(copy(&header, "include", 0o644)?);
-    }
+    items.extend(headers()?);
     for interface in parts.fortran.iter().flat_map(|modules| &modules.interfaces) {
         items.push(copy(interface, "include/quo/fortran", 0o644)?);
     }
@@ -183,6 +188,12 @@ fn everything(
         }
     }
     Ok(items)
+}
+
+/// Returns the headers of the library. Another library in the same prefix has files of their names.
+fn headers() -> Result<Vec<Item>> {
+    let headers = files(&project::root().join("bindings-c/include"))?;
+    headers.iter().map(|header| copy(header, "include", 0o644)).collect()
 }
 
 fn libraries(items: &mut Vec<Item>, parts: &Parts, work: &Path) -> Result<()> {

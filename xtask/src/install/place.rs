@@ -52,6 +52,15 @@ pub struct Report {
     pub kept: Vec<String>,
 }
 
+/// Refuses a prefix in which other software has files of these names, as [`install`] does. Nothing is
+/// changed.
+pub fn check(prefix: &Path, items: &[Item], overwrite: bool) -> Result<()> {
+    let old = Manifest::read(prefix)?.unwrap_or_default();
+    let mut new = Manifest::default();
+    items.iter().for_each(|item| new.add(&item.path, item.kind()));
+    judge(prefix, &old, &new, overwrite).map(drop)
+}
+
 /// Installs the items in order, and removes the previous version's files that this one lacks.
 pub fn install(prefix: &Path, items: &[Item], version: &str, overwrite: bool) -> Result<Report> {
     let old = Manifest::read(prefix)?;
@@ -158,6 +167,21 @@ pub fn remove_empty_folders(prefix: &Path, folders: &mut BTreeSet<String>) -> Re
     Ok(())
 }
 
+/// Removes what Python has compiled from a module, and the folder of it once it is empty.
+fn forget_compiled(module: &Path) -> Result<()> {
+    let folder = module.with_file_name("__pycache__");
+    let stem = format!("{}.", module.file_stem().unwrap_or_default().to_string_lossy());
+    for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with(&stem) && name.ends_with(".pyc") {
+            let file = entry.path();
+            fs::remove_file(&file).with_context(|| format!("removing {}", file.display()))?;
+        }
+    }
+    let _others_are_left = fs::remove_dir(&folder);
+    Ok(())
+}
+
 /// The folder of the installation.
 pub struct Prefix<'a> {
     pub folder: &'a Path,
@@ -183,9 +207,14 @@ impl Prefix<'_> {
         self.put(&Item { path: manifest::PLACE.to_owned(), content })
     }
 
+    /// Removes a file, and of a Python module what Python has compiled from it.
     pub fn remove(&self, path: &str) -> Result<()> {
         let file = self.folder.join(path);
-        fs::remove_file(&file).with_context(|| format!("removing {}", file.display()))
+        fs::remove_file(&file).with_context(|| format!("removing {}", file.display()))?;
+        if file.extension().is_some_and(|end| end == "py") {
+            forget_compiled(&file)?;
+        }
+        Ok(())
     }
 
     /// Renames a file that the user changed.

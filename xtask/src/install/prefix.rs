@@ -18,6 +18,9 @@ pub fn checked(prefix: &Path) -> Result<PathBuf> {
     {
         bail!("--prefix {text:?}: {bad:?} in a path breaks pkg-config and what reads its answers");
     }
+    if text.starts_with('~') {
+        bail!("--prefix {text}: the shell has not replaced ~, as after =; write $HOME");
+    }
     let absolute = std::path::absolute(prefix).with_context(|| format!("--prefix {text}"))?;
     let absolute = without_dots(&absolute);
     if absolute.parent().is_none() {
@@ -29,6 +32,24 @@ pub fn checked(prefix: &Path) -> Result<PathBuf> {
         bail!("--prefix {text}: {} is not a folder", file.display());
     }
     Ok(absolute)
+}
+
+/// Refuses a destination into which this user cannot write: a build of minutes would be lost.
+pub fn writable(destination: &Path) -> Result<()> {
+    const FOLDERS: [&str; 5] = ["", "bin", "include", "lib", "share"];
+    for folder in FOLDERS.map(|name| destination.join(name)) {
+        let existing = folder.ancestors().find(|path| path.exists());
+        let Some(existing) = existing else { continue };
+        // A file without a name, which is not left behind.
+        tempfile::tempfile_in(existing).with_context(|| {
+            let (wanted, held) = (destination.display(), existing.display());
+            format!(
+                "--prefix: cannot write into {held}, so nothing can be installed in {wanted}; \
+                 name a folder of yours, such as $HOME/quo"
+            )
+        })?;
+    }
+    Ok(())
 }
 
 /// Returns the place of a prefix in a tree that becomes the root folder elsewhere.
@@ -65,6 +86,15 @@ mod tests {
     }
 
     #[test]
+    fn folder_that_cannot_be_written_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(writable(&folder.path().join("new/prefix")).is_ok());
+        // Root neither writes there.
+        let error = writable(Path::new("/proc/quo")).unwrap_err();
+        assert!(format!("{error:#}").contains("cannot write into /proc,"), "{error:#}");
+    }
+
+    #[test]
     fn a_staged_prefix_lies_below_its_tree() {
         let staged = staged(Path::new("/tmp/tree"), Path::new("/opt/quo")).unwrap();
         assert_eq!(staged, Path::new("/tmp/tree/opt/quo"));
@@ -82,6 +112,7 @@ mod tests {
             (Path::new("/usr/.."), "root folder"),
             (Path::new("/opt/my quo"), "breaks pkg-config"),
             (Path::new("$HOME/quo"), "breaks pkg-config"),
+            (Path::new("~/quo"), "the shell has not replaced ~"),
             (&file, "not a folder"),
             (&below, "not a folder"),
         ] {

@@ -10,6 +10,7 @@ mod probe;
 mod python;
 mod venv;
 
+use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -128,13 +129,17 @@ fn install_missing(needs: &[Need]) -> Result<bool> {
     if missing.is_empty() {
         return Ok(false);
     }
-    match plan::plan(&missing, probe::machine()) {
+    let machine = probe::machine();
+    match plan::plan(&missing, machine) {
         Plan::TellUser { cause } => {
             explain(&missing);
             bail!("cannot install what is missing: {cause}.\n{}", plan::advice(&missing));
         }
         Plan::Install { packages, prefix, update_first } => {
             explain(&missing);
+            if machine.asks && !agrees(&packages, &mut io::stdin().lock())? {
+                bail!("nothing is installed.\n{}", plan::advice(&missing));
+            }
             println!("set-up: installing {}", packages.join(" "));
             install(&packages, prefix, update_first)
                 .with_context(|| format!("apt-get failed.\n{}", plan::advice(&missing)))?;
@@ -153,6 +158,15 @@ fn install_missing(needs: &[Need]) -> Result<bool> {
     Ok(true)
 }
 
+/// Asks the user, whose answer is a line. The end of the input is a no.
+fn agrees(packages: &[&str], answers: &mut dyn BufRead) -> Result<bool> {
+    print!("set-up: install {}? [Y/n] ", packages.join(" "));
+    io::stdout().flush()?;
+    let mut answer = String::new();
+    let is_answered = answers.read_line(&mut answer)? > 0;
+    Ok(is_answered && matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes"))
+}
+
 fn explain(missing: &[Need]) {
     println!("set-up: missing on this machine:");
     for need in missing {
@@ -164,7 +178,9 @@ fn install(packages: &[&str], prefix: &[&str], update_first: bool) -> Result<()>
     if update_first {
         apt(prefix, &["update", "--quiet"])?;
     }
+    // What is there stays as it is: nothing is upgraded that is not missing, nothing is removed.
     let mut arguments = vec!["install", "--quiet", "--yes", "--no-install-recommends"];
+    arguments.extend(["--no-upgrade", "--no-remove"]);
     arguments.extend(packages);
     let outcome = apt(prefix, &arguments);
     if outcome.is_err() && !update_first {
@@ -187,6 +203,15 @@ fn apt(prefix: &[&str], arguments: &[&str]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_line_that_agrees_installs() {
+        for (answer, expected) in
+            [("\n", true), ("Yes\n", true), ("n\n", false), ("what?\n", false), ("", false)]
+        {
+            assert_eq!(agrees(&["hwloc"], &mut answer.as_bytes()).unwrap(), expected, "{answer:?}");
+        }
+    }
 
     #[test]
     fn missing_tool_fails_only_where_all_tests_are_to_run() {

@@ -20,6 +20,8 @@ pub enum Privilege {
 pub struct Machine {
     pub has_apt: bool,
     pub privilege: Privilege,
+    /// Nobody else asks the user, such as sudo, and there is a terminal to ask on.
+    pub asks: bool,
     /// Package lists exist and are recent.
     pub lists_are_fresh: bool,
 }
@@ -91,7 +93,7 @@ mod tests {
     use super::*;
 
     const ROOT: Machine =
-        Machine { has_apt: true, privilege: Privilege::Root, lists_are_fresh: true };
+        Machine { has_apt: true, privilege: Privilege::Root, asks: false, lists_are_fresh: true };
 
     #[test]
     fn only_what_is_missing_is_installed() {

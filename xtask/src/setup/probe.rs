@@ -82,6 +82,8 @@ pub fn machine() -> Machine {
     Machine {
         has_apt: find_program("apt-get").is_some(),
         privilege,
+        asks: matches!(privilege, Privilege::Root | Privilege::SudoSilent)
+            && std::io::stdin().is_terminal(),
         lists_are_fresh: lists_are_fresh(Path::new("/var/lib/apt/lists")),
     }
 }

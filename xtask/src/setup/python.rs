@@ -17,7 +17,6 @@ const MPI4PY: &str = "mpi4py==4.1.2";
 /// processor is a separate download and not used.
 const PACKAGES: &[&str] = &[
     MPI4PY,
-    "build==1.6.1",
     "flit_core==4.2.0",
     "mypy==2.4.1",
     "numpy==2.4.6",

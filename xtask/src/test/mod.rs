@@ -37,7 +37,9 @@ const SEED_OF_GATE: u64 = 1;
 
 #[derive(Args)]
 pub struct Options {
-    /// Run everything at full length, with random seeds: model checking, fuzzing, sanitizers, hosts, Slurm, all MPIs.
+    /// Run everything at full length, with random seeds
+    ///
+    /// Model checking, fuzzing, sanitizers, hosts, Slurm, all MPIs.
     #[arg(long)]
     full: bool,
     /// Run only the steps with TEXT in their names, including steps of the full suite.

@@ -24,27 +24,27 @@ use recording::Recording;
 /// Options of `quo-elastic manage`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The policies are those of `quo-elastic simulate`; docs/scheduling.md has the queue file.\n\
-    A manager that is killed harms no job: --resume continues its queue.",
+    after_help = "A manager that is killed harms no job: --resume continues its queue.\n\
+    docs/scheduling.md describes the queue file and the policies.",
     group(ArgGroup::new("jobs").required(true).args(["slurm", "pool"]))
 )]
 pub struct Manage {
-    /// Grow running jobs into idle Slurm nodes, and release nodes when jobs wait
+    /// Grow Slurm's jobs into idle nodes, release nodes when jobs wait
     #[arg(long, conflicts_with_all = ["queue", "dir", "resume"])]
     slurm: bool,
     /// Use this partition only
-    #[arg(long, value_name = "NAME", requires = "slurm")]
+    #[arg(long, hide_short_help = true, value_name = "NAME", requires = "slurm")]
     partition: Option<String>,
     /// Run a single round
     #[arg(long, requires = "slurm")]
     once: bool,
-    /// Work through a queue on these hosts: n1:8,n[2-4]:8, with slots
+    /// Run a queue on hosts with slots: n1:8,n[2-4]:8
     #[arg(long, value_name = "HOSTS", requires = "queue")]
     pool: Option<String>,
     /// Jobs to run, in TOML
     #[arg(long, value_name = "FILE")]
     queue: Option<PathBuf>,
-    /// Folder for logs and the state of the queue [default: FILE.run]
+    /// Folder for logs and state [default: FILE.run]
     #[arg(long, value_name = "DIR", requires = "queue")]
     dir: Option<PathBuf>,
     /// Continue a queue after its manager has ended
@@ -63,20 +63,20 @@ struct Common {
     /// Time between two rounds [default: 1s, with Slurm 10s]
     #[arg(long, value_name = "TIME", value_parser = time)]
     interval: Option<Duration>,
-    /// Time in which a job has to leave nodes
+    /// Time in which a job leaves nodes
     #[arg(long, value_name = "TIME", default_value = "40s", value_parser = time)]
     grace: Duration,
-    /// Nodes that are promised within this time are not filled
-    #[arg(long, value_name = "TIME", default_value = "15min", value_parser = time)]
+    /// Leave nodes empty that are promised within this time
+    #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "15min", value_parser = time)]
     look_ahead: Duration,
     /// Shrink a job only if its data fit, by its reported bytes per rank and the nodes' free memory
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     memory: bool,
     /// Append the changes of jobs and nodes to this file, for
     /// `quo-elastic simulate FILE --html PAGE`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, hide_short_help = true, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Print the decisions with their reasons, and do nothing
+    /// Print decisions with their reasons, do nothing
     #[arg(long)]
     dry_run: bool,
 }

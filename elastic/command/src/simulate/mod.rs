@@ -31,25 +31,28 @@ use source::Source;
 /// The period of ticks if the user gives none and a job's MPI ratio has to be measured.
 const TICK: u64 = 60;
 
+const SCHEDULERS: &str = "Schedulers: fcfs, easy, conservative; resizable: pba-q, fair-q, fcfs-li-q, \
+    greedy-r, fair-r, pba, fcfs-pr, max-b; malleable: elastic-backfill, two-parts-egs, two-parts-fpsma.";
+const EXAMPLE: &str = "sacct --allusers --parsable2 --starttime=2026-10-01 \\\n  \
+    --format=JobID,Submit,Start,End,TimelimitRaw,NNodes,State,AllocCPUS >log\n\
+    quo-elastic simulate log --nodes 400 --elastic 0.3 \\\n  \
+    --policy easy,two-parts-egs --html page.html";
+
 /// The arguments of `quo-elastic simulate`.
 #[derive(Debug, Args)]
 #[command(
-    next_line_help = false,
-    after_help = "Schedulers: fcfs, easy, conservative; resizable: pba-q, fair-q, fcfs-li-q, greedy-r, fair-r, pba, fcfs-pr, max-b; \
-        malleable: elastic-backfill, two-parts-egs, two-parts-fpsma.\n\
-        sacct --allusers --parsable2 --starttime=2026-10-01 --format=JobID,Submit,Start,End,TimelimitRaw,NNodes,State,AllocCPUS >log; \
-        quo-elastic simulate log --nodes 400 --elastic 0.3 --policy easy,two-parts-egs --html page.html  # the gain"
+    after_help = SCHEDULERS,
+    after_long_help = format!("{SCHEDULERS}\n\nWhat a log would gain:\n{EXAMPLE}")
 )]
 pub struct Simulate {
-    /// A log (Standard Workload Format, sacct), jobs in TOML, or a record of `manage --record`
+    /// Log (SWF, sacct), jobs in TOML, or a record of `manage --record`
     #[arg(required_unless_present_any = ["synthetic", "reproduce"], conflicts_with = "synthetic")]
     file: Option<PathBuf>,
     /// Make this many rigid jobs instead
     #[arg(long, value_name = "JOBS", requires = "nodes")]
     synthetic: Option<u32>,
     /// Replay the sources' tables, or some of them, over at least 30 seeds, and print both results
-    #[arg(
-        long,
+    #[arg(hide_short_help = true, long,
         value_name = "TABLES",
         num_args = 0..=1,
         default_missing_value = "all",
@@ -59,79 +62,81 @@ pub struct Simulate {
     )]
     reproduce: Option<Vec<String>>,
     /// Work of synthetic jobs as a share of the machine's capacity
-    #[arg(long, value_name = "SHARE", default_value_t = 0.9, value_parser = load, requires = "synthetic")]
+    #[arg(hide_short_help = true, long, value_name = "SHARE", default_value_t = 0.9, value_parser = load, requires = "synthetic")]
     load: f64,
     /// Format of the file; otherwise detected by its name and first line
-    #[arg(long, value_enum)]
+    #[arg(hide_short_help = true, long, value_enum)]
     format: Option<Format>,
-    /// Nodes of the machine, if the file does not have them
+    /// Nodes of the machine, if the file has none
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
-    /// Cores of a node in the log's CPUs: jobs of sacct share nodes, processors of SWF fill nodes
+    /// Cores of a node in the log's CPUs
+    ///
+    /// Jobs of sacct share nodes, processors of SWF fill nodes.
     #[arg(long, value_name = "CORES", value_parser = clap::value_parser!(u32).range(1..))]
     cores_per_node: Option<u32>,
     /// Memory of a node, such as 192G: jobs that share nodes share it, too
-    #[arg(long, value_name = "SIZE", requires = "cores_per_node", value_parser = sharing::memory)]
+    #[arg(hide_short_help = true, long, value_name = "SIZE", requires = "cores_per_node", value_parser = sharing::memory)]
     memory_per_node: Option<u32>,
     /// One scheduler, or two to compare
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "easy", hide_possible_values = true, value_parser = policy_names())]
     policy: Vec<String>,
     /// Settings of the prediction for resizable jobs: window=3,threshold=0.2,measure=scaled,gain=0,gate
-    #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true, value_parser = prediction)]
+    #[arg(hide_short_help = true, long, value_name = "SETTINGS", default_value = "", hide_default_value = true, value_parser = prediction)]
     predict: Prediction,
     /// Compare over this many random orders, choices or synthetic workloads
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(hide_short_help = true, long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: u64,
     /// The first seed
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(hide_short_help = true, long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// Take a share of the rigid jobs as elastic
     #[arg(long, value_name = "SHARE", value_parser = share)]
     elastic: Option<f64>,
     /// Take the jobs named in this file as elastic, one name per line
-    #[arg(long, value_name = "FILE", conflicts_with = "elastic")]
+    #[arg(hide_short_help = true, long, value_name = "FILE", conflicts_with = "elastic")]
     elastic_list: Option<PathBuf>,
     /// Kind of the elastic jobs
     #[arg(long, value_enum, default_value = "malleable")]
     job_class: Kind,
     /// Smallest size of elastic jobs, as a share of their size
-    #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = share)]
+    #[arg(hide_short_help = true, long, value_name = "SHARE", default_value_t = 0.5, value_parser = share)]
     min_size: f64,
     /// Largest size of elastic jobs, as a multiple of their size
-    #[arg(long, value_name = "FACTOR", default_value_t = 2.0, value_parser = factor)]
+    #[arg(hide_short_help = true, long, value_name = "FACTOR", default_value_t = 2.0, value_parser = factor)]
     max_size: f64,
     /// Serial share of their run time
-    #[arg(long, value_name = "SHARE", default_value_t = 0.05, value_parser = share)]
+    #[arg(hide_short_help = true, long, value_name = "SHARE", default_value_t = 0.05, value_parser = share)]
     serial: f64,
     /// Fail at the first wrong line
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     strict: bool,
     /// Take each run of a requeued sacct job (--duplicates) as a job, not only the last
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     each_run: bool,
     /// End jobs at their walltime
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     end_at_walltime: bool,
     /// Also call the scheduler at this interval in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(hide_short_help = true, long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     tick: Option<u64>,
     /// Write one line per job
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Write the jobs in Batsim's format, for evalys
-    #[arg(long, value_name = "FILE")]
+    #[arg(hide_short_help = true, long, value_name = "FILE")]
     jobs_csv: Option<PathBuf>,
     /// Write a page with charts
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Write the charts of the nodes as an image
-    #[arg(long, value_name = "FILE")]
+    #[arg(hide_short_help = true, long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Write each decision with its reason, one JSON object per line
-    #[arg(long, value_name = "FILE")]
+    #[arg(hide_short_help = true, long, value_name = "FILE")]
     decisions: Option<PathBuf>,
     /// Write the rigid jobs of the workload in the Standard Workload Format
-    #[arg(long, value_name = "FILE")]
+    #[arg(hide_short_help = true, long, value_name = "FILE")]
     write_swf: Option<PathBuf>,
 }
 

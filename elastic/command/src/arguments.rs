@@ -97,6 +97,7 @@ pub enum Command {
     ///
     /// It is a step of the job that has the node.
     #[command(
+        hide = true,
         after_help = "With `mpirun --enable-recovery --mca routed direct --mca plm rsh --mca \
         plm_rsh_agent \"quo-elastic slurm-agent\" ...` Open MPI 4 goes on when a node goes back to Slurm."
     )]

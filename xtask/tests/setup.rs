@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used)] // The lint knows tests, not their helpers.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
@@ -75,16 +76,28 @@ impl Machine {
     }
 
     fn set_up(&self) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_xtask"))
-            .arg("setup")
+        self.run(Command::new(env!("CARGO_BIN_EXE_xtask")).arg("setup"), "")
+    }
+
+    /// Runs set-up on a terminal on which a user types these words.
+    fn set_up_at_a_terminal(&self, typed: &str) -> Output {
+        let call = concat!(env!("CARGO_BIN_EXE_xtask"), " setup");
+        let mut script = Command::new("/usr/bin/script");
+        self.run(script.args(["-qec", call, "/dev/null"]).env("SHELL", "/bin/sh"), typed)
+    }
+
+    fn run(&self, command: &mut Command, typed: &str) -> Output {
+        let command = command
             .env("PATH", self.programs.path())
             .env("LIBCLANG_PATH", self.libclang())
             // Set-up would build mdbook with it.
             .env_remove("CARGO")
             .env_remove("MPICC")
-            .env_remove("CC")
-            .output()
-            .unwrap()
+            .env_remove("CC");
+        let streams = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = streams.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
     }
 
     fn libclang(&self) -> std::path::PathBuf {
@@ -136,10 +149,25 @@ fn what_is_missing_is_installed_and_the_rest_is_not() {
     assert!(text(&output.stdout).contains("starts the ranks"), "{}", text(&output.stdout));
     let calls = machine.calls();
     let install = calls.lines().last().unwrap();
-    assert_eq!(install, "install --quiet --yes --no-install-recommends openmpi-bin");
+    assert_eq!(
+        install,
+        "install --quiet --yes --no-install-recommends --no-upgrade --no-remove openmpi-bin"
+    );
     let again = machine.set_up();
     assert!(again.status.success());
     assert_eq!(machine.calls(), calls, "the second run installs nothing");
+}
+
+#[test]
+fn nothing_is_installed_at_a_terminal_without_consent() {
+    let machine = Machine::bare().complete_but(&["mpirun"]).with_apt("exit 0");
+    let output = machine.set_up_at_a_terminal("n\n");
+    let said = text(&output.stdout);
+    assert!(said.contains("install openmpi-bin? [Y/n]"), "{said}");
+    assert!(said.contains("nothing is installed"), "{said}");
+    assert_eq!((output.status.code(), machine.calls()), (Some(1), String::new()));
+    machine.set_up_at_a_terminal("y\n");
+    assert!(machine.calls().contains("openmpi-bin"), "{}", machine.calls());
 }
 
 #[test]

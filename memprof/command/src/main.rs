@@ -17,7 +17,7 @@ use std::process::ExitCode;
     disable_help_subcommand = true,
     arg_required_else_help = true,
     after_help = "\
-        memprof run -- mpirun -n 4 ./app     # run a program and watch its ranks\n\
+        memprof run -- mpirun -n 4 ./app     # run a program, watch its ranks\n\
         memprof report memprof-app-1         # what its components held\n\
         memprof report memprof-app-1 --html page.html\n\n\
         Exit status: 0, 1 failure, 2 usage; of `run` that of the command.",

@@ -79,7 +79,9 @@ fn mended(script: &[u8], program: &str) -> String {
 fn page(part: &Command, name: &str, program: &str, words: Words<'_>) -> io::Result<Vec<u8>> {
     let is_whole = name == program;
     let source = format!("quo {}", env!("CARGO_PKG_VERSION"));
-    let man = Man::new(part.clone()).title(name.to_uppercase()).date(DATE).source(source);
+    // A page says of every option what -h leaves to --help.
+    let whole = part.clone().mut_args(|option| option.hide_short_help(false));
+    let man = Man::new(whole).title(name.to_uppercase()).date(DATE).source(source);
     let man = man.manual("quo");
     let mut page = Vec::new();
     man.render_title(&mut page)?;
@@ -145,7 +147,8 @@ mod tests {
     #[test]
     fn the_program_and_every_subcommand_have_a_page() {
         let folder = tempfile::tempdir().unwrap();
-        let seen = Command::new("run").about("y").arg(clap::Arg::new("fast").long("fast"));
+        let rare = clap::Arg::new("fast").long("fast").help("In haste").hide_short_help(true);
+        let seen = Command::new("run").about("y").arg(rare);
         let hidden = Command::new("inner").hide(true);
         let help = "Jobs have names.\n\nExit status: 0 or 7.";
         let command =
@@ -156,7 +159,8 @@ mod tests {
         let whole = read("man/man1/quo-x.1");
         assert!(whole.contains("Jobs have names.") && !whole.contains("Exit status:"), "{whole}");
         assert!(whole.contains("7 on Mondays") && whole.contains("mpirun(1)"), "{whole}");
-        assert!(read("man/man1/quo-x-run.1").contains("quo\\-x(1), quo(7)"));
+        let part = read("man/man1/quo-x-run.1");
+        assert!(part.contains("quo\\-x(1), quo(7)") && part.contains("In haste"), "{part}");
         assert!(read("zsh/site-functions/_quo-x").starts_with("#compdef quo-x"));
         assert!(!read("bash-completion/completions/quo-x").contains("quo__subcmd__x"));
         for absent in ["quo-x-help.1", "quo-x-inner.1"] {

@@ -33,8 +33,8 @@ const TICK: u64 = 60;
 
 const SCHEDULERS: &str = "Schedulers: fcfs, easy, conservative; resizable: pba-q, fair-q, fcfs-li-q, \
     greedy-r, fair-r, pba, fcfs-pr, max-b; malleable: elastic-backfill, two-parts-egs, two-parts-fpsma.";
-const EXAMPLE: &str = "sacct --allusers --parsable2 --starttime=2026-10-01 \\\n  \
-    --format=JobID,Submit,Start,End,TimelimitRaw,NNodes,State,AllocCPUS >log\n\
+const EXAMPLE: &str = "sacct --allusers --parsable2 --starttime=2026-10-01 >log \\\n  \
+    --format=JobID,Submit,Start,End,TimelimitRaw,NNodes,State,AllocCPUS\n\
     quo-elastic simulate log --nodes 400 --elastic 0.3 \\\n  \
     --policy easy,two-parts-egs --html page.html";
 

@@ -78,10 +78,11 @@ enum Command {
     /// List the MPIs to build for and test with, or install some
     Mpi(mpi::Options),
     /// Put small faults into the sources, which the tests must notice
+    #[command(hide = true)]
     Mutants(mutants::Options),
     /// Run several hosts on this machine, with ranks on them.
     Hosts(hosts::Options),
-    /// Run the programs behind the tables of other software in docs/, and write the tables.
+    /// Write the tables of other software in docs/, from runs
     Tables(tables::Options),
     /// Build the Python package as a wheel for pip.
     Wheel(wheel::Options),

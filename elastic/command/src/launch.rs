@@ -47,7 +47,11 @@ fn ranks(text: &str) -> Result<Ranks, String> {
     let wrong = || "two numbers of ranks, such as 2..8".to_owned();
     let (min, max) = text.split_once("..").ok_or_else(wrong)?;
     let (min, max) = (min.parse().map_err(|_| wrong())?, max.parse().map_err(|_| wrong())?);
-    if (1..=max).contains(&min) { Ok(Ranks { min, max }) } else { Err(wrong()) }
+    match (min, max) {
+        (0, _) => Err("at least one rank".to_owned()),
+        _ if min > max => Err("the first number is larger than the second".to_owned()),
+        _ => Ok(Ranks { min, max }),
+    }
 }
 
 fn host(text: &str) -> Result<(String, u32), String> {
@@ -205,8 +209,10 @@ fn plan(
         (true, None) => {
             format!("{max} processes are launched, and {} sleep until they are ranks", max - min)
         }
+        // The program decides at which thread level MPI begins.
         (false, _) => format!(
-            "{}: {min} processes are launched, up to {} are started later",
+            "{}: {min} processes are launched, up to {} are started later, if the program begins MPI with \
+             MPI_THREAD_MULTIPLE; else use --parked",
             mpi.name(),
             max - min
         ),

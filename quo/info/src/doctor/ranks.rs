@@ -57,17 +57,30 @@ fn examine_alone(command: &[OsString], facts: &mut Facts) -> bool {
     true
 }
 
-/// Returns true for programs that load what they use while they run.
+/// Returns true for programs that load what they use while they run, or start the program proper.
 fn is_interpreter(program: &Path) -> bool {
     let program = program.canonicalize().unwrap_or_else(|_| program.to_owned());
     let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let starts = |start: &&str| name.starts_with(start);
+    // A version may follow: `python3.11`.
+    let base = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
     [
-        "python", "julia", "R", "perl", "ruby", "bash", "dash", "sh", "env", "numactl", "taskset",
+        "python",
+        "julia",
+        "R",
+        "perl",
+        "ruby",
+        "bash",
+        "dash",
+        "sh",
+        "env",
+        "numactl",
+        "taskset",
         "nice",
+        "quo-elastic",
+        "quo-run",
+        "memprof",
     ]
-    .iter()
-    .any(starts)
+    .contains(&base)
 }
 
 fn name(launcher: Launcher) -> Option<&'static str> {

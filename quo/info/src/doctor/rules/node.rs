@@ -44,13 +44,14 @@ const OTHERS: [&str; 23] = [
     "MEMPROF_RECORD",
 ];
 /// Further ones.
-const FURTHER: [&str; 6] = [
+const FURTHER: [&str; 7] = [
     "MEMPROF_STACKS",
     "MEMPROF_SYNC_INTERVAL",
     "QUO_ELASTIC_NAME",
     "QUO_ELASTIC_RANKS",
     "QUO_LIBRARY",
     "QUO_MPI_RUN_PATH",
+    "QUO_ROOT",
 ];
 
 pub fn recognise(facts: &Facts, found: &mut Collector) {

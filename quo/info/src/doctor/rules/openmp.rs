@@ -75,6 +75,11 @@ fn runtimes(facts: &Facts, found: &mut Collector) {
         let first = *all.first().filter(|name| **name != "GNU's")?;
         (process.mask.len() < facts.machine.online.len()).then(|| format!("{first} OpenMP"))
     });
+    found.each(facts, "openmp-missing", |process| {
+        let pools = ["libtbb.so", "libmkl_", "libopenblas", "libblis", "libpython"];
+        let has_threads = has_runtime(process) || pools.iter().any(|it| process.has_object(it));
+        (process.has_object("libquo.so") && !has_threads).then(|| "no OpenMP runtime".to_owned())
+    });
     found.each(facts, "openmp-two-runtimes", |process| {
         let all = names(process);
         (all.len() > 1 && all.contains(&"GNU's")).then(|| all.join(" and "))
@@ -251,6 +256,13 @@ mod tests {
             set(facts, "KMP_AFFINITY", "disabled");
         };
         assert_eq!(recognised(disabled), ["openmp-kmp-disabled", first]);
+    }
+
+    #[test]
+    fn program_of_quo_without_threads_is_recognised() {
+        assert_eq!(recognised(|facts| load(facts, &["libquo.so.8.0.0"])), ["openmp-missing"]);
+        let with = |facts: &mut Facts| load(facts, &["libquo.so.8.0.0", "libgomp.so.1"]);
+        assert_eq!(recognised(with), [""; 0]);
     }
 
     #[test]

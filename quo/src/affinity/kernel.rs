@@ -17,12 +17,12 @@ use super::{Backend, EVERY_CPU, Ledger, ThreadId};
 use crate::cpuset::CpuSet;
 use crate::own_file::OwnFile;
 
-/// Words of the first try: 4,096 CPUs, half a kilobyte of stack.
-const FIRST_WORDS: usize = 64;
+/// Words of the first try: 1,024 CPUs.
+const FIRST_WORDS: usize = 16;
 /// Words at which to give up: no kernel is built for more CPUs.
 const LAST_WORDS: usize = 1 << 14;
 
-/// Threads up to which a signal to each of them costs less than a list.
+/// Threads up to which a check of each of them costs less than a list.
 const CHEAP_THREADS: usize = 4;
 
 /// Masks of this process's threads, as the kernel has them.
@@ -199,8 +199,9 @@ impl Backend for Kernel {
         }
         // Asked anew each time: a forked child keeps its parent's list.
         let process = rustix::process::getpid().as_raw_nonzero().get();
+        let caller = self.caller();
         // A thread of another process that got the number of an ended one is refused, too.
-        threads.iter().all(|&thread| is_thread_of(process, thread))
+        threads.iter().all(|&thread| thread == caller || is_thread_of(process, thread))
     }
 
     fn caller(&self) -> ThreadId {
@@ -376,7 +377,7 @@ mod tests {
         assert_eq!(ask(FIRST_WORDS), Ok(CpuSet::single((FIRST_WORDS - 1) * 64)));
         assert_eq!(*sizes.borrow(), [FIRST_WORDS]);
         assert_eq!(ask(200), Ok(CpuSet::single(199 * 64)));
-        assert_eq!(*sizes.borrow(), [64, 128, 256]);
+        assert_eq!(*sizes.borrow(), [16, 32, 64, 128, 256]);
         assert_eq!(ask(LAST_WORDS + 1), Err(Some(libc::EINVAL)));
         assert_eq!(sizes.borrow().last(), Some(&LAST_WORDS));
         let refused = |_: &mut [u64]| Err(io::Error::from_raw_os_error(libc::EPERM));

@@ -340,7 +340,12 @@ fn move_back(
     let owner_stays = ledger.is_covered(place, push.owner);
     // The caller's new mask.
     let mut own = None;
-    let mut known = backend.thread_count().map_err(mover.system("counting threads"))?;
+    // Threads that are not in the list of an earlier call show in the count after the first pass.
+    let mut is_listed = threads.len() > 1 && backend.are_all_here(threads);
+    let mut known = match is_listed {
+        true => threads.len(),
+        false => backend.thread_count().map_err(mover.system("counting threads"))?,
+    };
     if known <= 1 && push.owner == caller {
         if !owner_stays {
             own = mover.set(CALLER, push.granted.clone(), to(caller), true)?;
@@ -354,7 +359,9 @@ fn move_back(
         if known == 0 {
             break;
         }
-        list(backend, mover, threads, known)?;
+        if !std::mem::take(&mut is_listed) {
+            list(backend, mover, threads, known)?;
+        }
         let mut again = false;
         for &thread in &*threads {
             let stays = match push.before(thread) {

@@ -79,7 +79,8 @@ fn beside_a_holder(
             let inner: &Context = scoped.as_deref().unwrap_or(&context);
             let phase = inner.phase(alone()).unwrap();
             let work = phase.run(|_| {
-                (&tell).write_all(&vec![b'x'; others]).unwrap();
+                // One byte for each rank that waits for it, and one for the parent if it kills.
+                (&tell).write_all(&vec![b'x'; others + usize::from(kill)]).unwrap();
                 (&leash).read_exact(&mut [0]).unwrap();
             });
             work.unwrap();
@@ -96,9 +97,7 @@ fn beside_a_holder(
         }
     });
     if kill {
-        // The byte is written again for the ranks that wait for it.
         ready.read_exact(&mut [0]).unwrap();
-        (&tell).write_all(b"x").unwrap();
         ranks.signal(0, Signal::SIGKILL);
     }
     for (rank, end) in ranks.wait() {

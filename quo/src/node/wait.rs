@@ -14,12 +14,16 @@ use super::spin::Spinner;
 /// how late a death is found, and how late a wake-up lost with its sender is made up for.
 pub(super) const SLICE: Duration = Duration::from_millis(350);
 
+/// Number of times that a member lets others run before it sleeps, if it may not poll: among more
+/// members than CPUs, all that are ready to run then arrive without a sleep and a wake-up each.
+const YIELDS: usize = 3;
+
 /// How long and how a member waits.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct WaitOptions {
     /// Time at which the member gives up; `None` for never.
     pub(super) deadline: Option<Instant>,
-    /// True if the member may poll before it sleeps.
+    /// True if the member may poll before it sleeps: no other member needs its CPU.
     pub(super) spin: bool,
 }
 
@@ -27,6 +31,7 @@ pub(super) struct WaitOptions {
 pub(super) struct FutexWait<'a> {
     options: WaitOptions,
     spinner: &'a mut Spinner,
+    /// End of the slice, once a sleep has been interrupted.
     slice_end: Option<Instant>,
 }
 
@@ -34,20 +39,31 @@ impl<'a> FutexWait<'a> {
     pub(super) fn new(options: WaitOptions, spinner: &'a mut Spinner) -> Self {
         Self { options, spinner, slice_end: None }
     }
+
+    /// Returns how long to sleep. Reads the clock only if it must.
+    fn time_left(&self) -> Duration {
+        let ends = [self.options.deadline, self.slice_end].into_iter().flatten();
+        let left = ends.min().map(|end| end.saturating_duration_since(Instant::now()));
+        left.map_or(SLICE, |left| left.min(SLICE))
+    }
 }
 
 impl Wait<AtomicU64> for FutexWait<'_> {
     #[inline]
-    fn spin(&mut self, done: impl FnMut() -> bool) -> bool {
-        self.options.spin && self.spinner.poll(self.options.deadline, done)
+    fn spin(&mut self, mut done: impl FnMut() -> bool) -> bool {
+        if self.options.spin {
+            return self.spinner.poll(self.options.deadline, done);
+        }
+        // A member with a deadline might miss it.
+        let yields = if self.options.deadline.is_none() { YIELDS } else { 0 };
+        (0..yields).any(|_| {
+            std::thread::yield_now();
+            done()
+        })
     }
 
     fn sleep(&mut self, word: &AtomicU64, seen: u64) -> WakeReason {
-        let now = Instant::now();
-        // Kept across interrupted sleeps, so that signals cannot postpone the inspections forever.
-        let slice_end = *self.slice_end.get_or_insert(now + SLICE);
-        let until = self.options.deadline.map_or(slice_end, |deadline| deadline.min(slice_end));
-        let left = until.saturating_duration_since(now);
+        let left = self.time_left();
         let result = if left.is_zero() {
             Err(Errno::TIMEDOUT)
         } else {
@@ -67,6 +83,11 @@ impl Wait<AtomicU64> for FutexWait<'_> {
             Err(Errno::TIMEDOUT) => {
                 self.slice_end = None;
                 WakeReason::CheckLiveness
+            }
+            Err(Errno::INTR) => {
+                // Signals cannot postpone the inspections forever.
+                self.slice_end.get_or_insert_with(|| Instant::now() + SLICE);
+                WakeReason::Woken
             }
             _ => WakeReason::Woken,
         }
@@ -107,6 +128,22 @@ mod tests {
         assert_eq!(wait.sleep(&word, 7 << 32 | 9), WakeReason::Deadline);
         let mut wait = FutexWait::new(options(past), &mut spinner);
         assert_eq!(wait.sleep(&word, 7 << 32 | 1), WakeReason::Deadline);
+    }
+
+    #[test]
+    fn member_without_a_cpu_lets_others_run_before_it_sleeps() {
+        let mut spinner = Spinner::new();
+        let mut wait = FutexWait::new(options(None), &mut spinner);
+        let mut looks = 0;
+        let mut arrives_at = |last: usize| {
+            looks = 0;
+            wait.spin(|| {
+                looks += 1;
+                looks == last
+            })
+        };
+        assert!(arrives_at(1) && arrives_at(YIELDS));
+        assert!(!arrives_at(YIELDS + 1));
     }
 
     #[test]

@@ -49,8 +49,9 @@ pub const DIRECTORY: Variable = Variable {
     name: "QUO_TMPDIR",
     values: "a directory in memory that the ranks of a node share",
     default: "/dev/shm",
-    meaning: "where the shared segments are made; they are unlinked before create returns; refused \
-              when other users could replace files in it",
+    meaning: "where the shared segments are made, which are unlinked before create returns, and \
+              where the description of the machine is kept; refused when other users could replace \
+              files in it",
 };
 
 /// Time that the creation of a context waits for the other ranks.

@@ -1,7 +1,7 @@
 //! Collective calls of the ranks of a node, or of the whole context.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::confinement::Machine;
@@ -10,6 +10,7 @@ use super::exchange::{
     kind_number,
 };
 use super::record::{STATUS_BYTES, encode_status, first_failure, require_agreement};
+use super::selection::LastSelection;
 use super::state::State;
 use super::{Context, Wait};
 use crate::cpuset::CpuSet;
@@ -41,6 +42,45 @@ pub(crate) struct Selection {
     pub(crate) state: Arc<State>,
     /// Machine on which they were selected.
     pub(crate) machine: Arc<Machine>,
+}
+
+/// Plans a selection among ranks with these masks. Pure.
+fn planned(
+    machine: &Machine,
+    request: &Request,
+    masks: &[Option<CpuSet>],
+) -> Result<Distribution, Error> {
+    let invalid = |reason: String| Error::InvalidArgument { call: "auto_distrib", reason };
+    let Some(kind) = request.kind else {
+        return Err(invalid("there is no such object type".to_owned()));
+    };
+    let max_per_object = usize::try_from(request.max_per_object).unwrap_or(0);
+    if max_per_object == 0 {
+        let reason = format!(
+            "at most {} ranks per {kind} selects nobody; give a positive number",
+            request.max_per_object
+        );
+        return Err(invalid(reason));
+    }
+    let objects = machine.cpusets(kind);
+    if objects.is_empty() {
+        return Err(TopologyError::NoSuchObject { kind, index: 0, count: 0 }.into());
+    }
+    // Ranks that have left the node are not planned for, and keep their numbers.
+    let present: Vec<CpuSet> = masks.iter().flatten().cloned().collect();
+    let mut plan = distribute(&DistributeRequest {
+        objects,
+        allowed: machine.topology.allowed(),
+        masks: &present,
+        max_per_object,
+        policy: request.policy,
+    })?;
+    if present.len() < masks.len() {
+        let mut chosen = plan.object_of.into_iter();
+        plan.object_of =
+            masks.iter().map(|mask| mask.as_ref().and_then(|_| chosen.next()?)).collect();
+    }
+    Ok(plan)
 }
 
 impl Context {
@@ -155,38 +195,16 @@ impl Context {
         // Replaced by all ranks of the node together, and never within a call.
         let machine = state.machine();
         let own = self.shared.own_mask().map(|mask| machine.usable_of(mask));
-        let masks = self.exchange_sets(&state, CALL, header, own)?;
-
-        let invalid = |reason: String| Error::InvalidArgument { call: CALL, reason };
-        let Some(kind) = request.kind else {
-            return Err(invalid("there is no such object type".to_owned()));
-        };
-        let max_per_object = usize::try_from(request.max_per_object).unwrap_or(0);
-        if max_per_object == 0 {
-            let reason = format!(
-                "at most {} ranks per {kind} selects nobody; give a positive number",
-                request.max_per_object
-            );
-            return Err(invalid(reason));
+        let all = self.send_set(&state, CALL, header, own)?;
+        let mut last = state.last_selection.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = last.as_ref().filter(|last| last.is_of(&machine, &all)) {
+            let (plan, masks) = (last.plan.clone(), last.masks.clone());
+            return Ok(Selection { plan, masks, state: Arc::clone(&state), machine });
         }
-        let objects = machine.cpusets(kind);
-        if objects.is_empty() {
-            return Err(TopologyError::NoSuchObject { kind, index: 0, count: 0 }.into());
-        }
-        // Ranks that have left the node are not planned for, and keep their numbers.
-        let present: Vec<CpuSet> = masks.iter().flatten().cloned().collect();
-        let mut plan = distribute(&DistributeRequest {
-            objects,
-            allowed: machine.topology.allowed(),
-            masks: &present,
-            max_per_object,
-            policy: request.policy,
-        })?;
-        if present.len() < masks.len() {
-            let mut chosen = plan.object_of.into_iter();
-            plan.object_of =
-                masks.iter().map(|mask| mask.as_ref().and_then(|_| chosen.next()?)).collect();
-        }
+        state.check_messages(CALL, header, &all)?;
+        let masks = state.sets(&all);
+        let plan = planned(&machine, request, &masks)?;
+        *last = LastSelection::of(&machine, &all, &plan, &masks);
         Ok(Selection { plan, masks, state: Arc::clone(&state), machine })
     }
 
@@ -199,6 +217,19 @@ impl Context {
         header: Header,
         own: Result<CpuSet, Error>,
     ) -> Result<Vec<Option<CpuSet>>, Error> {
+        let all = self.send_set(state, call, header, own)?;
+        state.check_messages(call, header, &all)?;
+        Ok(state.sets(&all))
+    }
+
+    /// Sends a header and a set of CPUs to the ranks of the node, and returns the messages of all.
+    fn send_set<'a>(
+        &self,
+        state: &'a State,
+        call: &'static str,
+        header: Header,
+        own: Result<CpuSet, Error>,
+    ) -> Result<Exchange<'a>, Error> {
         let mut bytes = Message::from_slice(&header.encode());
         match own {
             Ok(set) => {
@@ -209,13 +240,7 @@ impl Context {
             // The other ranks must not wait for a rank that has no set.
             Err(error) => encode_trouble(&mut bytes, error.kind(), &error.to_string()),
         }
-        let all = state.node.exchange(&bytes).map_err(state.name_ranks(call))?;
-        state.check_messages(call, header, &all)?;
-        let set = |node_rank| {
-            let words = all.of(node_rank)?.get(HEADER_BYTES + MASK_BYTES..)?;
-            Some(mask_from(words))
-        };
-        Ok((0..state.node_size()).map(set).collect())
+        state.node.exchange(&bytes).map_err(state.name_ranks(call))
     }
 
     /// Sends the CPUs that the caller holds for a phase to the ranks of the node. Returns the
@@ -322,6 +347,15 @@ impl Context {
 }
 
 impl State {
+    /// Returns the sets of an exchange; `None` for ranks that have left the node.
+    fn sets(&self, all: &Exchange<'_>) -> Vec<Option<CpuSet>> {
+        let set = |node_rank| {
+            let words = all.of(node_rank)?.get(HEADER_BYTES + MASK_BYTES..)?;
+            Some(mask_from(words))
+        };
+        (0..self.node_size()).map(set).collect()
+    }
+
     /// Checks that all ranks of the node sent this header, and none an error.
     pub(super) fn check_messages(
         &self,

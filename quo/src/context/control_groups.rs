@@ -1,5 +1,7 @@
 //! Folders of this process's control groups.
 
+use std::sync::Mutex;
+
 use super::peer_identity::read_unsized;
 
 /// Folder of a control group that this process may see.
@@ -10,13 +12,26 @@ pub(super) struct Folder {
     pub unified: bool,
 }
 
+/// Groups of this process and what is mounted, as read last. The kernel takes long to write a list
+/// of mounts.
+static KNOWN: Mutex<Option<(String, String)>> = Mutex::new(None);
+
 /// Returns the folders of this process's group for a controller and of its ancestors, innermost
-/// first.
+/// first. The list of mounts is read again if the process is in other groups than before.
 pub(super) fn folders(controller: &str) -> Vec<Folder> {
-    let text = |path| read_unsized(path).unwrap_or_default();
-    let groups = String::from_utf8_lossy(&text("/proc/self/cgroup")).into_owned();
-    let mounts = String::from_utf8_lossy(&text("/proc/self/mountinfo")).into_owned();
-    folders_of(controller, &groups, &mounts)
+    let text = |path| String::from_utf8_lossy(&read_unsized(path).unwrap_or_default()).into_owned();
+    let groups = text("/proc/self/cgroup");
+    // Never waited for: a forked child would wait for a thread that it does not have.
+    let Ok(mut known) = KNOWN.try_lock() else {
+        return folders_of(controller, &groups, &text("/proc/self/mountinfo"));
+    };
+    let (groups, mounts) = match known.take() {
+        Some((before, mounts)) if before == groups => (before, mounts),
+        _ => (groups, text("/proc/self/mountinfo")),
+    };
+    let folders = folders_of(controller, &groups, &mounts);
+    *known = Some((groups, mounts));
+    folders
 }
 
 /// Like [`folders`], from `/proc/self/cgroup` and `/proc/self/mountinfo`. Pure.

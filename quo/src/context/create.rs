@@ -31,9 +31,10 @@ impl Context {
     ///
     /// Every rank returns a context or every rank returns the same error. Only a rank that is
     /// killed in the middle of the last exchange can leave some ranks with a context and some with
-    /// an error; the former learn of it in the next call that needs the latter. No file is left in
-    /// the directory of the segments in any case. If other ranks of the group
-    /// [`adapt`](Self::adapt) their context, this rank joins that context.
+    /// an error; the former learn of it in the next call that needs the latter. No segment is
+    /// left in any case; the directory of segments keeps a small description of the machine, from
+    /// which later creations are faster. If other ranks of the group [`adapt`](Self::adapt) their
+    /// context, this rank joins that context.
     ///
     /// # Errors
     /// [`Error::Disagreement`] for options or environments that differ, [`Error::Agreed`] with the

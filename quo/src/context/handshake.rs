@@ -9,7 +9,7 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use super::agreement::{agree, verdict};
@@ -22,7 +22,7 @@ use super::peer_identity::{self, PeerProcess, Place};
 use super::quota::{self, Quotas};
 use super::record::{self, MachineSettings, Nodes, Record, Role};
 use super::state::State;
-use super::{Launcher, Peer};
+use super::{Launcher, Peer, machine_file};
 use crate::affinity::{Backend, BindingStack, CALLER, kernel};
 use crate::cpuset::CpuSet;
 use crate::environment;
@@ -132,6 +132,7 @@ pub(super) fn handshake(
         waiters,
         peers,
         machine: RwLock::new(Arc::new(machine)),
+        last_selection: Mutex::default(),
         claimed,
         unbound,
         adapted: gathered.adapts,
@@ -217,7 +218,8 @@ fn make_segment(
     let made = settings.and_then(|mut settings| {
         record::adopt(records, role, &mut settings);
         let leads = gathered.node_rank == 0;
-        let segment = leads.then(|| create_segment(name, &settings, members.len())).transpose()?;
+        let of = (members.len(), gathered.version);
+        let segment = leads.then(|| create_segment(name, &settings, of)).transpose()?;
         Ok(Made { settings, segment })
     });
     agree(group, gathered.call, made, limits).inspect_err(|_| {
@@ -391,7 +393,7 @@ impl Attached {
 fn create_segment(
     name: &SegmentName,
     settings: &Settings,
-    members: usize,
+    (members, version): (usize, u64),
 ) -> Result<CreatedSegment, Error> {
     /// Cleans up after jobs that were killed as a whole, once per process.
     static SWEPT: AtomicBool = AtomicBool::new(false);
@@ -399,7 +401,7 @@ fn create_segment(
         // A failed sweep is no reason to create no segment.
         let _ = Node::sweep(&settings.directory);
     }
-    let snapshot = Snapshot::discover()?;
+    let (snapshot, is_new) = Snapshot::discover(&settings.directory, version)?;
     let cpus = snapshot.whole.machine_cpuset().last().map_or(0, |cpu| cpu + 1);
     let exchange_bytes = HEADER_BYTES + MASK_BYTES + cpus.div_ceil(64) * size_of::<u64>();
     let options = NodeOptions {
@@ -413,7 +415,11 @@ fn create_segment(
         },
         directory: settings.directory.clone(),
     };
-    Ok(Node::create(name, &options)?)
+    let segment = Node::create(name, &options)?;
+    if is_new {
+        machine_file::write(&settings.directory, version, &snapshot.bytes);
+    }
+    Ok(segment)
 }
 
 /// Periodic check whether the other ranks of the node are alive.

@@ -1,9 +1,11 @@
 //! The machine of a context: discovered once per node, and once per process.
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::allowed::version;
 use super::peer_identity::digest;
+use super::{Context, machine_file};
 use crate::affinity::{Backend, InitialBinding, Kernel, ParseInitialBindingError, Simulated};
 use crate::cpuset::CpuSet;
 use crate::environment;
@@ -32,24 +34,34 @@ struct Known {
 }
 
 impl Snapshot {
-    /// Returns the machine that `QUO_TOPOLOGY` names, discovered once per process, and again if the
-    /// allowed CPUs have changed.
-    pub fn discover() -> Result<Self, Error> {
+    /// Returns the machine that `QUO_TOPOLOGY` names, described once per process, and again if the
+    /// allowed CPUs have changed. `version` is the system's version that this rank read before: a
+    /// change in between is found the next time. A description of this machine is read from
+    /// `directory` if one is kept there; also returns true if the caller should keep this one.
+    pub fn discover(directory: &Path, version: u64) -> Result<(Self, bool), Error> {
         let setting = environment::value(&environment::TOPOLOGY);
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.iter().find(|known| known.setting == setting)
-            && (known.snapshot.whole.is_simulated() || known.version == version())
+            && (known.snapshot.whole.is_simulated() || known.version == version)
         {
-            return Ok(known.snapshot.clone());
+            return Ok((known.snapshot.clone(), false));
         }
-        // Before the discovery: a change in between is then found the next time.
-        let version = version();
-        let topology = Topology::discover()?;
-        let bytes = topology.to_bytes().into();
-        let snapshot = Self::of(bytes, topology);
+        let kept = match setting {
+            None => machine_file::read(directory, version),
+            Some(_) => None,
+        };
+        let kept = kept.and_then(|kept| Some((Topology::from_bytes(&kept).ok()?, kept)));
+        let is_new = kept.is_none() && setting.is_none();
+        let snapshot = match kept {
+            Some((topology, bytes)) => Self::of(bytes.into(), topology),
+            None => {
+                let topology = Topology::discover()?;
+                Self::of(topology.to_bytes().into(), topology)
+            }
+        };
         known.retain(|known| known.setting != setting);
         known.push(Known { setting, snapshot: snapshot.clone(), version });
-        Ok(snapshot)
+        Ok((snapshot, is_new))
     }
 
     /// Returns the machine that another rank of the node has described; `version` is the system's
@@ -69,6 +81,16 @@ impl Snapshot {
     fn of(bytes: Arc<[u8]>, topology: Topology) -> Self {
         let without_smt = Arc::new(topology.without_smt());
         Self { bytes, whole: Arc::new(topology), without_smt }
+    }
+}
+
+impl Context {
+    /// Returns the file that keeps the description of this context's machine, if it is up to date.
+    pub(crate) fn machine_file(&self) -> Option<PathBuf> {
+        let directory = &self.shared.settings.directory;
+        let is_live = !self.state().machine().whole.is_simulated();
+        machine_file::read(directory, version()).filter(|_| is_live)?;
+        Some(directory.join(machine_file::name()))
     }
 }
 

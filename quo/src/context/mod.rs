@@ -2,7 +2,7 @@
 //!
 //! - `options`: the options, and their defaults from the environment;
 //! - `record`, `peer_identity`, `machine`: data that ranks exchange at creation, and their
-//!   subjects;
+//!   subjects; `machine_file`: the machine's description for later processes;
 //! - `handshake`: the protocol in which ranks meet, `state` its result;
 //! - `create`: the collective creation and release, `adapt`: the same context over other ranks,
 //!   `registry`: the contexts of this process, for code that changes its ranks;
@@ -18,10 +18,10 @@
 //! - `members`: ranks that leave, rejoin, or died;
 //! - `report`: phases for the trace, and agreement of the ranks on the result of a step.
 //!
-//! floors: peer_identity < control_groups < allowed < machine < quota < options < launcher <
-//!     record < agreement < confinement < state < members < placement < exchange < report < limit <
-//!     handshake < adapt < lending < query < live_contexts < create < scope < bind < devices <
-//!     registry < renew < overlap < collective
+//! floors: peer_identity < control_groups < allowed < machine_file < machine < quota < options <
+//!     launcher < record < agreement < confinement < selection < state < members < placement <
+//!     exchange < report < limit < handshake < adapt < lending < query < live_contexts < create <
+//!     scope < bind < devices < registry < renew < overlap < collective
 
 mod adapt;
 mod agreement;
@@ -39,6 +39,7 @@ mod lending;
 mod limit;
 mod live_contexts;
 mod machine;
+mod machine_file;
 mod members;
 mod options;
 pub(crate) mod overlap;
@@ -51,6 +52,7 @@ mod registry;
 mod renew;
 mod report;
 mod scope;
+mod selection;
 mod state;
 
 use std::sync::Arc;

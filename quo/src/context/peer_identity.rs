@@ -48,16 +48,16 @@ pub(super) fn place(directory: &Path, hint: u64) -> io::Result<Place> {
 /// the host name is used: identical machines number their devices alike, so the directory alone is
 /// not enough.
 fn this_kernel() -> [u8; 16] {
-    /// Read once: no process outlives its kernel. A name may change.
-    static IDENTIFIER: OnceLock<[u8; 16]> = OnceLock::new();
-    if let Some(known) = IDENTIFIER.get() {
-        return *known;
-    }
-    let told = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    match identifier(&told) {
-        Some(identifier) => *IDENTIFIER.get_or_init(|| identifier),
-        None => of_name(rustix::system::uname().nodename().to_bytes()),
-    }
+    boot().unwrap_or_else(|| of_name(rustix::system::uname().nodename().to_bytes()))
+}
+
+/// Returns the kernel's identifier of this boot; `None` if the kernel hides it.
+pub(super) fn boot() -> Option<[u8; 16]> {
+    /// Read once: no process outlives its kernel.
+    static IDENTIFIER: OnceLock<Option<[u8; 16]>> = OnceLock::new();
+    *IDENTIFIER.get_or_init(|| {
+        identifier(&fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default())
+    })
 }
 
 fn identifier(told: &str) -> Option<[u8; 16]> {

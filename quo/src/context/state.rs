@@ -12,6 +12,7 @@ use super::Peer;
 use super::confinement::Machine;
 use super::options::Settings;
 use super::quota::Quotas;
+use super::selection::LastSelection;
 use crate::affinity::memory::KernelPolicy;
 use crate::affinity::{Backend, BindError, BindingStack, CALLER, MemoryPolicy};
 use crate::cpuset::CpuSet;
@@ -103,6 +104,7 @@ pub(crate) struct State {
     pub(super) peers: Vec<Peer>,
     /// Replaced when the CPUs that ranks of the node may use have changed.
     pub(super) machine: RwLock<Arc<Machine>>,
+    pub(super) last_selection: Mutex<Option<LastSelection>>,
     /// CPUs that ranks of this node were bound to when they joined, including ranks that have left.
     pub(super) claimed: CpuSet,
     /// True if this rank could use all allowed CPUs when it joined.
@@ -288,6 +290,7 @@ impl State {
             waiters: None,
             peers: self.peers.clone(),
             machine: RwLock::new(self.machine()),
+            last_selection: Mutex::default(),
             claimed: self.claimed.clone(),
             unbound: self.unbound,
             adapted: self.adapted,

@@ -5,6 +5,7 @@ mod crowded;
 mod place;
 
 use std::fmt;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -29,6 +30,8 @@ pub struct Explanation {
     pub simulated: bool,
     /// Source of the machine's description.
     pub origin: String,
+    /// File that keeps the description of this machine for later processes.
+    pub kept_in: Option<PathBuf>,
     /// Number of objects of each type, for the types the machine has.
     pub objects: Vec<(ObjectType, usize)>,
     /// True if SMT is hidden: only one PU per core counts.
@@ -169,6 +172,7 @@ impl Context {
         Ok(Explanation {
             simulated: topology.is_simulated(),
             origin: topology.origin().to_string(),
+            kept_in: self.machine_file(),
             objects: ObjectType::ALL
                 .iter()
                 .map(|&kind| (kind, topology.count(kind)))
@@ -215,6 +219,9 @@ impl fmt::Display for Explanation {
             }
         }
         writeln!(out, "; allowed CPUs {}", self.allowed)?;
+        if let Some(path) = &self.kept_in {
+            writeln!(out, "described in {}, for later processes", path.display())?;
+        }
         if self.simulated {
             writeln!(out, "simulated machine: masks are remembered, nothing is really bound")?;
         }

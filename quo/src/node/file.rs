@@ -52,18 +52,26 @@ pub(super) fn verify(
         Ok(status) => status,
         Err(error) => return Err(NodeError::system("fstat", path().display().to_string(), error)),
     };
-    let reason = if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
-        "it is not a regular file"
+    match objection(&status) {
+        Some(reason) => Err(NodeError::Refused { path: path(), reason: reason.to_owned() }),
+        None => Ok(u64::try_from(status.st_size).unwrap_or(0)),
+    }
+}
+
+/// Returns why another user may have created the file or may access it.
+pub(super) fn objection(status: &fs::Stat) -> Option<&'static str> {
+    let mode = Mode::from_raw_mode(status.st_mode);
+    if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
+        Some("it is not a regular file")
     } else if status.st_uid != user() {
-        "it belongs to another user"
-    } else if Mode::from_raw_mode(status.st_mode).intersects(Mode::RWXG | Mode::RWXO) {
-        "others have rights to it"
+        Some("it belongs to another user")
+    } else if mode.intersects(Mode::RWXG | Mode::RWXO) {
+        Some("others have rights to it")
     } else if status.st_nlink > 1 {
-        "it has a second name"
+        Some("it has a second name")
     } else {
-        return Ok(u64::try_from(status.st_size).unwrap_or(0));
-    };
-    Err(NodeError::Refused { path: path(), reason: reason.to_owned() })
+        None
+    }
 }
 
 /// Removes the name; succeeds if it does not exist.

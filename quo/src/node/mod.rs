@@ -25,7 +25,7 @@
 //!
 //! floors: error < fork < liveness < spin < protocol < wait < mapping < name < directory <
 //!     file < layout < others < status < pthread < exchange < decision < masks < segment < roster <
-//!     lending < limit < sweep < barrier < rejoin < channel < memory
+//!     lending < limit < kept_file < sweep < barrier < rejoin < channel < memory
 
 mod barrier;
 mod channel;
@@ -35,6 +35,7 @@ mod error;
 mod exchange;
 mod file;
 mod fork;
+pub(crate) mod kept_file;
 mod layout;
 mod lending;
 mod limit;

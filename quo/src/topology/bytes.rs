@@ -119,7 +119,7 @@ impl Topology {
     /// Returns the snapshot as bytes that [`from_bytes`](Self::from_bytes) reads back.
     ///
     /// About 10 bytes per object, more for names. Both sides must use the same version of the
-    /// library: the bytes are for processes of one job, not for files.
+    /// library.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         // Serialising plain values into a growing vector cannot fail.

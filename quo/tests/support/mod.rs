@@ -153,9 +153,11 @@ impl Segments {
         self.directory.path()
     }
 
-    /// Returns the files of the directory.
+    /// Returns the files of the directory, other than the description of the machine, which stays.
     pub fn files(&self) -> Vec<PathBuf> {
-        std::fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().path()).collect()
+        let files = std::fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().path());
+        let stays = |path: &Path| path.to_string_lossy().contains("/quo-machine-");
+        files.filter(|path| !stays(path)).collect()
     }
 
     /// Requires that the directory is empty.

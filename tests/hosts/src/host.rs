@@ -145,9 +145,10 @@ impl Host {
             .collect();
         for folder in ["/dev/shm", "/run/tmp"] {
             let entries = fs::read_dir(self.path(folder)).into_iter().flatten().flatten();
-            found.extend(entries.map(|entry| {
-                format!("{}: {folder}/{}", self.name, entry.file_name().to_string_lossy())
-            }));
+            let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+            // The description of the machine stays for later processes.
+            let left = names.filter(|name| !name.starts_with("quo-machine-"));
+            found.extend(left.map(|name| format!("{}: {folder}/{name}", self.name)));
         }
         found
     }

@@ -18,6 +18,9 @@ use crate::topology::{Origin, Topology};
 /// phases.
 const RECENT: Duration = Duration::from_millis(100);
 
+/// Minimum pause after a search, in multiples of its time: searches take one percent at most.
+const PAUSE: u64 = 100;
+
 /// Time until which a search without results is recent.
 static NOTHING_UNTIL: AtomicU64 = AtomicU64::new(0);
 
@@ -66,8 +69,12 @@ impl Context {
         let Ok(mut last) = LAST.try_lock() else { return pushes };
         let is_recent = |last: &Search| last.process == ForkId::current() && now() < last.until;
         if !last.as_ref().is_some_and(is_recent) {
+            let start = now();
             let found = search(&self.state().node);
-            let until = now().saturating_add(u64::try_from(RECENT.as_nanos()).unwrap_or(0));
+            let recent = u64::try_from(RECENT.as_nanos()).unwrap_or(0);
+            // Among hundreds of ranks a search takes long.
+            let took = now().saturating_sub(start);
+            let until = start.saturating_add(recent.max(took.saturating_mul(PAUSE)));
             if found.is_empty() {
                 NOTHING_UNTIL.store(until, Ordering::Relaxed);
             }

@@ -3,6 +3,7 @@
 //! meaningful on a shared machine.
 
 mod elastic;
+mod growth;
 mod lending;
 mod memprof;
 mod micro;
@@ -79,12 +80,17 @@ struct Only {
     /// Measure only the times of recursive tasks.
     #[arg(long)]
     tasks_only: bool,
+    /// Measure only how costs grow with the ranks of a node
+    #[arg(long)]
+    growth_only: bool,
 }
 
 pub fn run(options: &Options) -> Result<()> {
     // Checked first, before minutes are spent on figures that cannot be written.
+    let load = page::load()?;
+    println!("load of the machine before the measurement: {load}");
     if let Some(file) = &options.write {
-        page::check(file)?;
+        page::check(file, load)?;
     }
     setup::ensure()?;
     if options.only.elastic_only {
@@ -137,6 +143,9 @@ pub fn run(options: &Options) -> Result<()> {
     let include = project::root().join("bindings-c/include");
     let ours = Library::as_built(&include, &built.join("libquo_c.so"))?;
     let programs = Programs::compile(&ours, reference.as_ref())?;
+    if options.only.growth_only {
+        return growing(options, &programs);
+    }
 
     let (mut measurements, mut quiescence) = (Measurements::default(), Quiescence::new());
     for round in 1..=options.rounds {
@@ -166,6 +175,20 @@ pub fn run(options: &Options) -> Result<()> {
         "memprof": profiled.to_json(),
     });
     write_json(options, &everything)
+}
+
+/// Measures how costs grow with the ranks of a node.
+fn growing(options: &Options, programs: &Programs) -> Result<()> {
+    let (ours, reference) = (&programs.growth[0], programs.growth.get(1));
+    let reference = reference.map(PathBuf::as_path);
+    let measured = growth::run(&growth::Programs { ours, reference })?;
+    let lines = measured.lines();
+    println!("\n{}", table::lines(&growth::HEADINGS, &lines, false));
+    write_page(options, "growth", table::lines(&growth::HEADINGS, &lines, true))?;
+    if let Some(page) = &options.write {
+        println!("written to {}", measured.write_picture(page)?.display());
+    }
+    write_json(options, &json!({"growth": measured.to_json()}))
 }
 
 fn write_json(options: &Options, everything: &Value) -> Result<()> {
@@ -208,6 +231,8 @@ struct Programs {
     reference: Option<PathBuf>,
     kernel: PathBuf,
     quiescence: PathBuf,
+    /// With our library, and with the reference.
+    growth: Vec<PathBuf>,
 }
 
 impl Programs {
@@ -224,7 +249,12 @@ impl Programs {
         let mut compiler = Command::new("cc");
         compiler.args(["-std=c11", "-O2"]).arg(source("kernel.c")).arg("-o").arg(&kernel);
         run_compiler(compiler.args(hwloc_flags()?).args(["-lm", "-pthread"]))?;
+        let mut growth = vec![compile(ours, "growth.c", "growth-ours")?];
+        if let Some(library) = reference {
+            growth.push(compile(library, "growth.c", "growth-reference")?);
+        }
         Ok(Programs {
+            growth,
             ours: compile(ours, "operations.c", "operations-ours")?,
             reference: reference
                 .map(|library| compile(library, "operations.c", "operations-reference"))

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::{project, run};
 
@@ -20,15 +20,33 @@ pub fn replace(page: &str, part: &str, stamp: &str, table: &str) -> Result<Strin
     Ok(format!("{before}{begin}{stamp}\n\n{}\n{end}{after}", table.trim_end()))
 }
 
-/// Checks that a page of figures can be read and written.
-pub fn check(file: &Path) -> Result<()> {
+/// Load above which figures are not written: other programs would be in them.
+const MOST_LOAD: f64 = 0.5;
+
+/// Checks that a page of figures can be read and written, and that the machine is idle, by its load
+/// before the measurement.
+pub fn check(file: &Path, load: f64) -> Result<()> {
     let opened = fs::OpenOptions::new().read(true).write(true).open(file);
     opened.map(drop).with_context(|| {
         format!(
             "--write {}: name a page that has the marks, such as docs/benchmarks.md",
             file.display()
         )
-    })
+    })?;
+    ensure!(
+        load <= MOST_LOAD,
+        "--write {}: the load of this machine is {load}, and figures are comparable only up to \
+         {MOST_LOAD}: wait until other programs have ended, or measure without --write",
+        file.display()
+    );
+    Ok(())
+}
+
+/// Returns the mean number of processes that ran or wanted to run in the last minute.
+pub fn load() -> Result<f64> {
+    let text = fs::read_to_string("/proc/loadavg").context("reading /proc/loadavg")?;
+    let first = text.split_whitespace().next().unwrap_or_default();
+    first.parse().with_context(|| format!("/proc/loadavg: {text:?}"))
 }
 
 /// Writes the table of a part into a file that has its marks.
@@ -86,8 +104,17 @@ mod tests {
 
     #[test]
     fn missing_page_is_refused_by_its_name() {
-        let error = check(Path::new("/nowhere/benchmarks.md")).unwrap_err().to_string();
+        let error = check(Path::new("/nowhere/benchmarks.md"), 0.0).unwrap_err().to_string();
         assert!(error.starts_with("--write /nowhere/benchmarks.md: "), "{error}");
+    }
+
+    #[test]
+    fn figures_of_a_busy_machine_are_not_written() {
+        let page = tempfile::NamedTempFile::new().unwrap();
+        assert!(check(page.path(), 0.5).is_ok());
+        let error = check(page.path(), 0.51).unwrap_err().to_string();
+        assert!(error.contains("load of this machine is 0.51"), "{error}");
+        assert!(load().unwrap() >= 0.0);
     }
 
     #[test]

@@ -232,7 +232,7 @@ fn readable(value: f64, unit: &str) -> String {
 }
 
 /// Formats with at most three significant digits, and at most two after the point.
-fn significant(value: f64) -> String {
+pub fn significant(value: f64) -> String {
     match value.abs() {
         size if size >= 99.95 => format!("{value:.0}"),
         size if size >= 9.995 => format!("{value:.1}"),

@@ -13,8 +13,9 @@ const PACKAGE: &str = "bindings-python";
 /// Returns the interpreter that set-up has fetched, with mpi4py, NumPy and the packaging tools.
 fn interpreter() -> Result<PathBuf> {
     let python = python_tools();
-    python
-        .ok_or_else(|| Skipped("cargo xtask setup has not fetched mpi4py and NumPy".into()).into())
+    python.ok_or_else(|| {
+        Skipped("cargo xtask setup --tests has not fetched mpi4py and NumPy".into()).into()
+    })
 }
 
 /// Returns variables by which a program finds the package, libquo and this MPI, which mpi4py looks

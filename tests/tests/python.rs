@@ -167,6 +167,22 @@ fn wheel_is_built_installed_and_imported() -> Result<()> {
     Ok(())
 }
 
+fn missing_numpy_is_named_with_its_remedy() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    // A NumPy that cannot be imported, before the installed one.
+    std::fs::write(folder.path().join("numpy.py"), "raise ImportError('no numpy here')\n")?;
+    let package = Checkout::find()?.root().join(PACKAGE);
+    let mut import = Command::new(interpreter()?);
+    let program = "from libquo.shared import SharedMemory\nSharedMemory.array(None)";
+    import.args(["-c", program]).envs(surroundings()?);
+    let refused =
+        import.env("PYTHONPATH", std::env::join_paths([folder.path(), &package])?).output()?;
+    let error = String::from_utf8_lossy(&refused.stderr);
+    ensure!(!refused.status.success() && error.contains("ImportError: libquo: "), "{error}");
+    ensure!(error.contains("no numpy here") && error.contains("pip install numpy"), "{error}");
+    Ok(())
+}
+
 fn type_hints_are_complete_and_right() -> Result<()> {
     let checkout = Checkout::find()?;
     let folder = tempfile::tempdir()?;
@@ -204,5 +220,6 @@ quo_tests::suite! {
     regions_are_phases_of_the_profilers_report
     numbers_and_structures_are_those_of_the_headers
     wheel_is_built_installed_and_imported
+    missing_numpy_is_named_with_its_remedy
     type_hints_are_complete_and_right
 }

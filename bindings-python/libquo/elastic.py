@@ -47,6 +47,7 @@ from typing import (
 )
 
 from . import _library as library
+from . import _numpy
 from ._handle import Handle
 from .errors import Error, InvalidArgumentError
 from .values import (
@@ -404,6 +405,7 @@ class Array:
     """
 
     def __init__(self, world: World, name: str, dtype: Any, storage: Storage | str) -> None:
+        _numpy.require()
         import numpy
 
         self._world = world

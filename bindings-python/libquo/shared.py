@@ -9,6 +9,7 @@ from ctypes import c_void_p
 from typing import TYPE_CHECKING, Any, Optional, Sequence
 
 from . import _library as library
+from . import _numpy
 from .errors import HandleError
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class SharedMemory:
         self, dtype: Any = float, first: Optional[int] = None, last: Optional[int] = None
     ) -> "numpy.ndarray[Any, Any]":
         """Returns the memory of :meth:`view` as a one-dimensional array of NumPy. Local."""
+        _numpy.require()
         import numpy
 
         return numpy.frombuffer(self.view(first, last), dtype=dtype)

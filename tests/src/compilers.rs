@@ -47,7 +47,7 @@ fn sibling(mpicc: &OsStr, name: &str) -> OsString {
     Path::new(mpicc).with_file_name(file).into_os_string()
 }
 
-/// Returns the Python interpreter of `cargo xtask setup`, with mpi4py and NumPy: in the build
+/// Returns the Python interpreter of `cargo xtask setup --tests`, with mpi4py and NumPy: in the build
 /// folder of the test program, or in one above it. Returns `None` if it was not fetched.
 #[must_use]
 pub fn python_tools() -> Option<PathBuf> {

@@ -172,6 +172,10 @@ fn set_ups(folder: &Path) -> Result<Vec<(&'static str, SetUp)>> {
         ("openmp-zero-threads", SetUp::with("OMP_NUM_THREADS", "0")),
         ("openmp-spins", SetUp::with("OMP_WAIT_POLICY", "active")),
         ("simulated", SetUp::with("QUO_TOPOLOGY", "pack:2 core:2 pu:1")),
+        ("topology-unusable", SetUp::with("QUO_TOPOLOGY", "pak:2 core:2")),
+        ("topology-unusable", SetUp::with("QUO_TOPOLOGY", "./no-such-machine.xml")),
+        ("binding-unusable", SetUp::with("QUO_BINDING", "core")),
+        ("binding-unusable", SetUp::with("QUO_TOPOLOGY", "core:4 pu:1").and("QUO_BINDING", "0;9")),
         ("wait-mpi", SetUp::with("QUO_WAIT", "mpi")),
         ("unknown-variable", SetUp::with("MEMPROF_DUTY", "1")),
         ("unknown-variable", SetUp::with("QUO_TOPOLOGIE", "core:4")),
@@ -276,6 +280,35 @@ fn launcher_of_another_mpi_is_an_error() -> Result<()> {
     Ok(())
 }
 
+fn launcher_without_slots_is_told_with_its_remedy() -> Result<()> {
+    let launcher = Launcher::find()?;
+    if !format!("{:?}", launcher.family()).starts_with("OpenMpi") {
+        return Err(
+            Skipped("only Open MPI's launcher refuses ranks beyond its slots".into()).into()
+        );
+    }
+    let folder = tempfile::tempdir()?;
+    let program = compile(folder.path())?;
+    let examine = |words: &[&str]| {
+        let mut command = Command::new(Checkout::find()?.program("quo-info")?);
+        let launch = launcher.command(1, BindTo::None);
+        command.envs(launch.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.env("QUO_ELASTIC_RANKS", "1..3").args(["doctor", "--json", "--"]);
+        Examined::by(command.arg(launch.get_program()).args(words).arg(&program))
+    };
+    let refused = examine(&["--host", "localhost:2", "-n", "3"])?;
+    let value = refused.situation("openmpi-slots")?["value"].to_string();
+    ensure!(value == "\"not enough slots for 3 processes\"", "{value}");
+    ensure!(refused.outcome.stderr.contains("not enough slots"), "{}", refused.outcome.stderr);
+    ensure!(refused.outcome.status.code() == Some(1), "{}", refused.report);
+    let small = examine(&["--host", "localhost:2", "-n", "1"])?;
+    let value = small.situation("world-slots")?["value"].clone();
+    ensure!(value == "up to 3 ranks are asked for, the launcher has 2 slots", "{value}");
+    let fits = examine(&["--host", "localhost:3", "-n", "1"])?.situations();
+    ensure!(!fits.contains("world-slots") && !fits.contains("openmpi-slots"), "{fits:?}");
+    Ok(())
+}
+
 /// Runs the doctor with these words, and returns its report and how it ended.
 fn doctor(words: &[&str]) -> Result<Examined> {
     let launch = Launcher::find()?.command(2, BindTo::None);
@@ -338,6 +371,7 @@ quo_tests::suite! {
     broken_set_ups_are_recognised_by_name
     situation_of_one_rank_names_that_rank
     launcher_of_another_mpi_is_an_error
+    launcher_without_slots_is_told_with_its_remedy
     command_without_mpi_is_said_and_ends_in_time
     program_without_mpi_is_read_and_not_run
 }

@@ -16,12 +16,23 @@ fn compile(folder: &tempfile::TempDir) -> Result<PathBuf> {
 
 /// Runs `quo-elastic launch` with these words before and after the program.
 fn launch(options: &[&str], program: &PathBuf, arguments: &[&str]) -> Result<Outcome> {
+    launch_in(&[], options, program, arguments)
+}
+
+/// Runs `quo-elastic launch` with further variables.
+fn launch_in(
+    variables: &[(&str, &str)],
+    options: &[&str],
+    program: &PathBuf,
+    arguments: &[&str],
+) -> Result<Outcome> {
     let launcher = Launcher::find()?;
     let mut command = Command::new(Checkout::find()?.program("quo-elastic")?);
     command.arg("launch").arg("--mpirun").arg(launcher.program()).args(options);
     // What every launch of the tests needs, such as running as root.
     let envs = launcher.command(2, BindTo::None);
     command.envs(envs.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.envs(variables.iter().copied());
     command.arg("--").arg(program).args(arguments);
     let description = format!("{command:?}");
     Running::start(&mut command, &description, LIMIT)?.finish()
@@ -67,5 +78,17 @@ fn wrong_sizes_in_the_environment_are_named() -> Result<()> {
     ensure!(!outcome.status.success(), "{}", outcome.report());
     let text = "QUO_ELASTIC_RANKS=8..2 is not two numbers of ranks, such as 2..8";
     ensure!(outcome.stderr.contains(text), "{}", outcome.report());
+    Ok(())
+}
+
+#[test]
+fn allocation_with_less_room_is_said_in_one_line() -> Result<()> {
+    let program = PathBuf::from("./program");
+    for (variables, lines) in [(&[("PBS_JOBID", "1"), ("PBS_NP", "2")][..], 1), (&[], 0)] {
+        let outcome = launch_in(variables, &["--show", "-n", "1..3"], &program, &[])?;
+        outcome.expect_success()?;
+        ensure!(outcome.stderr.lines().count() == lines, "{}", outcome.report());
+        ensure!(lines == 0 || outcome.stderr.contains("2 slots (PBS_NP)"), "{}", outcome.report());
+    }
     Ok(())
 }

@@ -113,7 +113,7 @@ fn expect_pprof_reads(job: &Recorded, folder: &Path) -> Result<()> {
     pprof.args(["tool", "pprof", "-top", "-sample_index=peak_space"]).arg(&file);
     // pprof must not keep what it reads.
     let output = pprof.env("HOME", folder).env("PPROF_TMPDIR", folder).output();
-    let output = output.context("there is no go: cargo xtask setup installs it")?;
+    let output = output.context("there is no go: cargo xtask setup --tests installs it")?;
     let (said, wrong) = (text(&output.stdout), text(&output.stderr));
     ensure!(output.status.success(), "{pprof:?}: {wrong}");
     ensure!(said.contains("Type: peak_space") && said.contains("LAMMPS_NS::"), "{said}\n{wrong}");
@@ -187,7 +187,7 @@ fn python() -> Result<PathBuf> {
     let program = Checkout::find()?.program("xtask")?;
     let mut folders = program.ancestors().skip(1).map(|folder| folder.join("python"));
     let found = folders.find(|folder| folder.join("bin/python").exists());
-    found.context("there is no mpi4py with its tests: cargo xtask setup fetches it")
+    found.context("there is no mpi4py with its tests: cargo xtask setup --tests fetches it")
 }
 
 fn perfetto() -> Result<()> {
@@ -241,7 +241,7 @@ fn run_with(
         bail!(Skipped("these programs are for the MPI of the distribution".to_owned()));
     }
     let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output()?;
-    ensure!(found.status.success(), "there is no {program}: cargo xtask setup installs it");
+    ensure!(found.status.success(), "there is no {program}: cargo xtask setup --tests installs it");
     let folder = folder.to_str().context("a path that is no text")?;
     let arguments: Vec<&str> = ["-C", folder, program].iter().chain(arguments).copied().collect();
     Recorded::run_within(RUN_LIMIT, options, RANKS, Path::new("env"), &arguments)

@@ -13,8 +13,9 @@ const PACKAGE: &str = "bindings-python";
 /// Returns the interpreter that set-up has fetched, with mpi4py, NumPy and the packaging tools.
 fn interpreter() -> Result<PathBuf> {
     let python = python_tools();
-    python
-        .ok_or_else(|| Skipped("cargo xtask setup has not fetched mpi4py and NumPy".into()).into())
+    python.ok_or_else(|| {
+        Skipped("cargo xtask setup --tests has not fetched mpi4py and NumPy".into()).into()
+    })
 }
 
 /// Returns variables by which a program finds the package, libquo and this MPI, which mpi4py looks
@@ -166,6 +167,22 @@ fn wheel_is_built_installed_and_imported() -> Result<()> {
     Ok(())
 }
 
+fn missing_numpy_is_named_with_its_remedy() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    // A NumPy that cannot be imported, before the installed one.
+    std::fs::write(folder.path().join("numpy.py"), "raise ImportError('no numpy here')\n")?;
+    let package = Checkout::find()?.root().join(PACKAGE);
+    let mut import = Command::new(interpreter()?);
+    let program = "from libquo.shared import SharedMemory\nSharedMemory.array(None)";
+    import.args(["-c", program]).envs(surroundings()?);
+    let refused =
+        import.env("PYTHONPATH", std::env::join_paths([folder.path(), &package])?).output()?;
+    let error = String::from_utf8_lossy(&refused.stderr);
+    ensure!(!refused.status.success() && error.contains("ImportError: libquo: "), "{error}");
+    ensure!(error.contains("no numpy here") && error.contains("pip install numpy"), "{error}");
+    Ok(())
+}
+
 fn type_hints_are_complete_and_right() -> Result<()> {
     let checkout = Checkout::find()?;
     let folder = tempfile::tempdir()?;
@@ -203,5 +220,6 @@ quo_tests::suite! {
     regions_are_phases_of_the_profilers_report
     numbers_and_structures_are_those_of_the_headers
     wheel_is_built_installed_and_imported
+    missing_numpy_is_named_with_its_remedy
     type_hints_are_complete_and_right
 }

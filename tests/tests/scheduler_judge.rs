@@ -22,9 +22,9 @@ use quo_tests::suite::Skipped;
 fn judges() -> Result<PathBuf> {
     let program = Checkout::find()?.program("xtask")?;
     let mut folders = program.ancestors().skip(1).map(|folder| folder.join("judges"));
-    folders
-        .find(|folder| folder.join("bin/python").exists())
-        .ok_or_else(|| Skipped("no AccaSim; cargo xtask setup fetches it".to_owned()).into())
+    folders.find(|folder| folder.join("bin/python").exists()).ok_or_else(|| {
+        Skipped("no AccaSim; cargo xtask setup --tests fetches it".to_owned()).into()
+    })
 }
 
 /// Returns AccaSim's starts in seconds, by job.

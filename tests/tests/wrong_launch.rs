@@ -30,7 +30,20 @@ fn quo_run_behind_the_launcher_is_told_once() -> Result<()> {
     let job =
         Job::new(3, Checkout::find()?.program("quo-run")?).arg("--").arg(&program).arg("world");
     let line = format!("put the launcher behind it: quo-run -- mpirun -n 3 {}", program.display());
-    once(&job.run()?, "started this command 3 times", &line)
+    let outcome = job.run()?;
+    once(&outcome, "started this command 3 times", &line)?;
+    ensure!(outcome.stderr.matches("quo-run: ").count() == 1, "{}", outcome.report());
+    Ok(())
+}
+
+fn program_that_fails_behind_the_launcher_is_passed_through() -> Result<()> {
+    let script = "echo bad >&2; exit 3";
+    let quo_run = Checkout::find()?.program("quo-run")?;
+    let outcome = Job::new(2, quo_run).arg("--").arg("sh").arg("-c").arg(script).run()?;
+    let lines = outcome.stderr.lines().filter(|line| line.starts_with("quo-run: "));
+    ensure!(lines.count() == 1 && outcome.stderr.contains("bad"), "{}", outcome.report());
+    ensure!(outcome.status.code() == Some(3), "{}", outcome.report());
+    Ok(())
 }
 
 fn memprof_run_behind_the_launcher_is_told_once() -> Result<()> {
@@ -105,6 +118,7 @@ fn process_that_was_spawned_alone_is_told_nothing() -> Result<()> {
 
 quo_tests::suite! {
     quo_run_behind_the_launcher_is_told_once
+    program_that_fails_behind_the_launcher_is_passed_through
     memprof_run_behind_the_launcher_is_told_once
     commands_before_the_launcher_are_told_nothing
     context_of_one_rank_among_several_is_explained

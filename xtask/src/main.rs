@@ -57,8 +57,12 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Install the system packages that the project needs and lacks here
-    Setup,
+    /// Install the system packages that builds need; --tests: and tests
+    Setup {
+        /// Install the tools of tests, findings, site and packages too: gigabytes
+        #[arg(long)]
+        tests: bool,
+    },
     /// Run a coupled program three ways and show the work of each core
     Demo(demo::Options),
     /// Run all checks and tests of the gate, or with --full all
@@ -105,14 +109,18 @@ fn main() -> ExitCode {
     // bare system has its own.
     let needs_mpi = !matches!(
         arguments.command,
-        Command::Setup | Command::Findings(_) | Command::Mpi(_) | Command::Fresh(_)
+        Command::Setup { .. } | Command::Findings(_) | Command::Mpi(_) | Command::Fresh(_)
     );
     if needs_mpi && let Err(error) = mpi::enter(arguments.mpi.as_deref()) {
         eprintln!("{NAME}: {error:#}");
         return ExitCode::FAILURE;
     }
     let outcome = match arguments.command {
-        Command::Setup => setup::run().map(|()| mpi::provide_tested()),
+        Command::Setup { tests } => setup::run(tests).map(|()| {
+            if tests {
+                mpi::provide_tested();
+            }
+        }),
         Command::Demo(options) => demo::run(&options),
         Command::Test(options) => test::run(&options),
         Command::Bench(options) => bench::run(&options),

@@ -76,12 +76,16 @@ impl Machine {
     }
 
     fn set_up(&self) -> Output {
-        self.run(Command::new(env!("CARGO_BIN_EXE_xtask")).arg("setup"), "")
+        self.xtask(&["setup"])
     }
 
-    /// Runs set-up on a terminal on which a user types these words.
+    fn xtask(&self, words: &[&str]) -> Output {
+        self.run(Command::new(env!("CARGO_BIN_EXE_xtask")).args(words), "")
+    }
+
+    /// Runs set-up for tests on a terminal on which a user types these words.
     fn set_up_at_a_terminal(&self, typed: &str) -> Output {
-        let call = concat!(env!("CARGO_BIN_EXE_xtask"), " setup");
+        let call = concat!(env!("CARGO_BIN_EXE_xtask"), " setup --tests");
         let mut script = Command::new("/usr/bin/script");
         self.run(script.args(["-qec", call, "/dev/null"]).env("SHELL", "/bin/sh"), typed)
     }
@@ -138,7 +142,8 @@ fn without_a_package_manager_the_packages_are_named_for_three() {
 
 #[test]
 fn what_is_missing_is_installed_and_the_rest_is_not() {
-    let machine = Machine::bare().complete_but(&["mpirun"]);
+    // Only tests need heaptrack.
+    let machine = Machine::bare().complete_but(&["mpirun", "heaptrack"]);
     let mpirun = machine.path("mpirun");
     let machine = machine.with_apt(&format!(
         "[ \"$1\" = install ] && {{ echo '#!/bin/sh' > '{0}'; chmod 755 '{0}'; }}; exit 0",
@@ -160,11 +165,12 @@ fn what_is_missing_is_installed_and_the_rest_is_not() {
 
 #[test]
 fn nothing_is_installed_at_a_terminal_without_consent() {
-    let machine = Machine::bare().complete_but(&["mpirun"]).with_apt("exit 0");
+    let machine = Machine::bare().complete_but(&["mpirun", "heaptrack"]).with_apt("exit 0");
     let output = machine.set_up_at_a_terminal("n\n");
     let said = text(&output.stdout);
-    assert!(said.contains("install openmpi-bin? [Y/n]"), "{said}");
-    assert!(said.contains("nothing is installed"), "{said}");
+    assert!(said.contains("install openmpi-bin "), "{said}");
+    assert!(said.contains(" heaptrack") && said.contains("? [Y/n]"), "{said}");
+    assert!(said.contains("nothing is installed") && !said.contains("fetching"), "{said}");
     assert_eq!((output.status.code(), machine.calls()), (Some(1), String::new()));
     machine.set_up_at_a_terminal("y\n");
     assert!(machine.calls().contains("openmpi-bin"), "{}", machine.calls());
@@ -183,4 +189,17 @@ fn a_package_manager_that_fails_stops_the_set_up() {
     assert_eq!(output.status.code(), Some(1));
     let stderr = text(&output.stderr);
     assert!(stderr.contains("100") && stderr.contains("apt-get install openmpi-bin"), "{stderr}");
+}
+
+#[test]
+fn installation_without_set_up_first_lists_all_that_is_missing() {
+    let machine = Machine::bare().complete_but(&["mpicc", "gfortran"]).with_apt("exit 0");
+    let prefix = machine.path("prefix");
+    let output = machine.xtask(&["install", "--no-setup", "--prefix", prefix.to_str().unwrap()]);
+    let said = text(&output.stdout);
+    assert!(said.contains("mpicc") && said.contains("gfortran"), "{said}");
+    assert!(!said.contains("building"), "{said}");
+    let error = text(&output.stderr);
+    assert!(error.contains("apt-get install libopenmpi-dev gfortran"), "{error}");
+    assert_eq!((output.status.code(), machine.calls()), (Some(1), String::new()));
 }

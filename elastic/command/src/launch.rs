@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::output::say;
+use crate::output::{complain, say};
 
 /// Starts an elastic program
 #[derive(Debug, Args)]
@@ -123,6 +123,8 @@ struct Plan {
     words: Vec<OsString>,
     variables: Vec<(String, String)>,
     reasons: Vec<String>,
+    /// Why the job cannot have its largest number of ranks.
+    limit: Option<String>,
 }
 
 impl Plan {
@@ -160,6 +162,9 @@ pub fn run(launch: &Launch) -> Result<u8> {
     };
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
     let plan = plan(launch, &mpi, cpus, &|name| std::env::var(name).ok())?;
+    if let Some(limit) = &plan.limit {
+        complain(limit);
+    }
     if launch.show {
         say(&text_of(&plan))?;
         return Ok(0);
@@ -222,6 +227,11 @@ fn plan(
         ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"].iter().any(|name| variable(name).is_some());
     let here = launch.hosts.is_empty() && !allocated;
     let crowded = here && max > cpus;
+    if launch.hosts.is_empty() {
+        plan.limit = allocated_slots(variable).filter(|(_, slots)| *slots < max).map(|(name, slots)| {
+            format!("launch: the allocation has {slots} slots ({name}): without more nodes the job cannot reach {max} ranks")
+        });
+    }
     plan.variable("QUO_ELASTIC_RANKS", format!("{min}..{max}"));
     if let Some(name) = &launch.name {
         plan.variable("QUO_ELASTIC_NAME", name.clone());
@@ -238,6 +248,23 @@ fn plan(
     }
     plan.words.extend(launch.program.iter().cloned());
     Ok(plan)
+}
+
+/// Returns the variable of the resource manager that gives the allocation's slots, and their number.
+fn allocated_slots(variable: &dyn Fn(&str) -> Option<String>) -> Option<(&'static str, u32)> {
+    let names = ["SLURM_TASKS_PER_NODE", "PBS_NP", "LSB_DJOB_NUMPROC"];
+    names.into_iter().find_map(|name| Some((name, slots(&variable(name)?)?)))
+}
+
+/// Returns the sum of numbers as Slurm writes them: `4(x2),3` is 11.
+fn slots(text: &str) -> Option<u32> {
+    let of_nodes = |part: &str| match part.split_once("(x") {
+        Some((tasks, nodes)) => {
+            tasks.parse::<u32>().ok()?.checked_mul(nodes.strip_suffix(')')?.parse().ok()?)
+        }
+        None => part.parse().ok(),
+    };
+    text.split(',').try_fold(0_u32, |sum, part| sum.checked_add(of_nodes(part)?))
 }
 
 fn open_mpi(
@@ -319,7 +346,8 @@ mod tests {
             found.map(|(_, value)| (*value).to_owned())
         };
         let mpi = Mpi::of(version).expect("a known MPI");
-        Ok(text_of(&plan(&launch, &mpi, 4, &variable)?))
+        let plan = plan(&launch, &mpi, 4, &variable)?;
+        Ok(text_of(&plan) + plan.limit.as_deref().unwrap_or_default())
     }
 
     const OPEN_MPI_4: &str = "mpirun (Open MPI) 4.1.4\n\nReport bugs";
@@ -395,5 +423,21 @@ mod tests {
         }
         let error = planned(OPEN_MPI_4, "-n 2..9 --hosts n1:4,n2:4 ./app", &[]).unwrap_err();
         assert_eq!(error.to_string(), "launch: 9 ranks are asked for, the hosts have 8 slots");
+    }
+
+    #[test]
+    fn allocation_smaller_than_the_largest_size_is_said() {
+        for (line, name, value, slots) in [
+            ("-n 2..12 ./app", "SLURM_TASKS_PER_NODE", "4(x2),3", Some(11)),
+            ("-n 2..11 ./app", "SLURM_TASKS_PER_NODE", "4(x2),3", None),
+            ("-n 2..9 --parked ./app", "PBS_NP", "8", Some(8)),
+            ("-n 2..8 --hosts n1:8 ./app", "LSB_DJOB_NUMPROC", "4", None),
+            ("-n 2..8 ./app", "SLURM_TASKS_PER_NODE", "several", None),
+        ] {
+            let text = planned(OPEN_MPI_4, line, &[("SLURM_JOB_ID", "7"), (name, value)]).unwrap();
+            let said = slots.map(|slots| format!("the allocation has {slots} slots ({name})"));
+            assert!(said.as_ref().is_none_or(|said| text.contains(said)), "{text}");
+            assert_eq!(said.is_some(), text.contains("cannot reach"), "{text}");
+        }
     }
 }

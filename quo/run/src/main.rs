@@ -79,17 +79,19 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<std::convert::Infallible, (u8, String)> {
     let failed = |reason: String| (1, reason);
+    let launcher = Launcher::of(&options.command[0]);
+    let program = options.command[0].to_string_lossy();
+    let reason =
+        "ranks of different quo-run lend nothing to each other, so the program runs without it";
+    let started = Started::read().filter(|_| launcher == Launcher::None);
+    if started.is_some() {
+        if let Some(told) = wrong_side(started, false, "quo-run --", &program, reason) {
+            complain("quo-run", &told);
+        }
+        return Err(replace_by(&options.command, Vec::new()));
+    }
     let object = preload::find(OBJECT, "QUO_RUN_PRELOAD").map_err(failed)?;
     let job = random().map_err(failed)?;
-    let launcher = Launcher::of(&options.command[0]);
-    let (program, reason) = (
-        options.command[0].to_string_lossy(),
-        "ranks of different quo-run lend nothing to each other",
-    );
-    let is_launcher = launcher != Launcher::None;
-    if let Some(told) = wrong_side(Started::read(), is_launcher, "quo-run --", &program, reason) {
-        complain("quo-run", &told);
-    }
     let command = preload::merge(&object, &options.command);
     let list = preload::list(&object, env::var_os("LD_PRELOAD").as_deref());
     let mut variables = vec![("LD_PRELOAD", list), ("QUO_RUN_JOB", job.into())];
@@ -113,9 +115,14 @@ fn run(options: &Options) -> Result<std::convert::Infallible, (u8, String)> {
     if let Some(told) = told {
         complain("quo-run", &told);
     }
+    Err(replace_by(&command, variables))
+}
+
+/// Runs the command in place of this process. Returns only with a status and the error.
+fn replace_by(command: &[OsString], variables: Vec<(&str, OsString)>) -> (u8, String) {
     let error = Command::new(&command[0]).args(&command[1..]).envs(variables).exec();
     let status = if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
-    Err((status, format!("cannot run {}: {error}", command[0].to_string_lossy())))
+    (status, format!("cannot run {}: {error}", command[0].to_string_lossy()))
 }
 
 /// Returns the variables that make waits of MPI and OpenMP leave the CPU. Variables set by the user

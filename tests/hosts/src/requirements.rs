@@ -26,7 +26,7 @@ fn try_out() -> Result<(), String> {
     }
     for (tool, package) in TOOLS {
         if let Err(error) = Command::new(tool).arg("--help").output() {
-            let help = "`cargo xtask setup` installs what is missing";
+            let help = "`cargo xtask setup --tests` installs what is missing";
             return Err(format!("{tool} (package {package}) does not start: {error}; {help}"));
         }
     }

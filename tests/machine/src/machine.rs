@@ -130,7 +130,7 @@ impl Machine {
         stop: Option<BorrowedFd<'_>>,
     ) -> Result<Ending> {
         if let Some(reason) = missing() {
-            bail!("no machine can be emulated: {reason}; try `cargo xtask setup`");
+            bail!("no machine can be emulated: {reason}; try `cargo xtask setup --tests`");
         }
         let results = self.results.as_deref().map(whole_path).transpose()?;
         let kernel = Kernel::find(&self.cache)?;

@@ -90,7 +90,9 @@ fn folder() -> Result<PathBuf> {
 /// Runs the project's own set-up, with the network.
 fn set_up(root: &Root, title: &str) -> Result<()> {
     let (before, start) = (root.packages()?, Instant::now());
-    for words in [&["cargo", "fetch", "--locked", "--quiet"][..], &["cargo", "xtask", "setup"]] {
+    for words in
+        [&["cargo", "fetch", "--locked", "--quiet"][..], &["cargo", "xtask", "setup", "--tests"]]
+    {
         run::shown(&mut root.command(words, Network::Shared)?, LIMIT)
             .with_context(|| format!("{} on a bare {title}", words.join(" ")))?;
     }

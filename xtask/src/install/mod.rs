@@ -53,7 +53,7 @@ pub struct Options {
     /// Replace existing files of other software.
     #[arg(long)]
     overwrite: bool,
-    /// Do not install missing system packages: fail where one is missing.
+    /// Do not install missing system packages: list all that are missing, and fail.
     #[arg(long)]
     no_setup: bool,
     /// Build nothing: install the files in DIR. For tests, to save the minutes of optimising.
@@ -69,11 +69,10 @@ pub fn run(options: &Options) -> Result<()> {
     };
     prefix::writable(&destination)?;
     place::check(&destination, &headers()?, options.overwrite)?;
-    let mut steps = Steps::new(if options.no_setup { 4 } else { 5 });
-    if !options.no_setup {
-        steps.next("looking for the system packages of a build");
-        setup::ensure_install(!options.no_fortran)?;
-    }
+    let mut steps = Steps::new(5);
+    steps.next("looking for the system packages of a build");
+    let look = if options.no_setup { setup::check_install } else { setup::ensure_install };
+    look(!options.no_fortran)?;
     // All installations, whatever the MPI, build in the same place and link under the same names.
     let _turn = project::turn(&project::base()?, "installation")?;
     steps.next("building the library and its commands, minutes the first time");

@@ -15,12 +15,17 @@ use crate::{project, run};
 const PACKAGE: &str = "fpm==0.12.0";
 const LIMIT: Duration = Duration::from_secs(5 * 60);
 
+/// Returns true if there is an fpm, of the machine or fetched.
+pub fn is_there() -> Result<bool> {
+    Ok(project::find_program("fpm").is_some() || program(&folder()?).is_some())
+}
+
 /// Installs fpm if it is missing. Prints nothing if it is there.
 pub fn fetch() -> Result<()> {
-    let folder = project::base()?.join("fpm");
-    if project::find_program("fpm").is_some() || program(&folder).is_some() {
+    if is_there()? {
         return Ok(());
     }
+    let folder = folder()?;
     println!("set-up: fetching {PACKAGE}");
     let venv = Venv::begin(&folder)?;
     venv.pip(&["install", "--no-deps", "--only-binary", ":all:", PACKAGE])?;
@@ -28,6 +33,10 @@ pub fn fetch() -> Result<()> {
         .with_context(|| format!("the Python package {PACKAGE} holds no program fpm"))?;
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
     venv.finish()
+}
+
+fn folder() -> Result<PathBuf> {
+    Ok(project::base()?.join("fpm"))
 }
 
 /// Returns the program itself; the script that starts it contains the folder's original name.

@@ -11,13 +11,20 @@ use super::fpm::quiet_within;
 use crate::project;
 
 const VERSION: &str = "0.5.4";
+/// The program in its folder.
+const PROGRAM: &str = "bin/mdbook";
 /// Limit of a build on one slow core.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
+/// Returns true if the program is built.
+pub fn is_there() -> Result<bool> {
+    Ok(folder()?.join(PROGRAM).is_file())
+}
+
 /// Returns the program, building it if necessary. Prints nothing if it is there.
 pub fn fetch() -> Result<PathBuf> {
-    let folder = project::base()?.join(format!("mdbook-{VERSION}"));
-    let program = folder.join("bin/mdbook");
+    let folder = folder()?;
+    let program = folder.join(PROGRAM);
     if program.is_file() {
         return Ok(program);
     }
@@ -30,4 +37,8 @@ pub fn fetch() -> Result<PathBuf> {
     quiet_within(&mut cargo, &folder.with_extension("log"), LIMIT)?;
     fs::remove_dir_all(&build).with_context(|| format!("removing {}", build.display()))?;
     Ok(program)
+}
+
+fn folder() -> Result<PathBuf> {
+    Ok(project::base()?.join(format!("mdbook-{VERSION}")))
 }

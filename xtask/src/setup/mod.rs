@@ -23,60 +23,107 @@ use plan::Plan;
 
 const DOWNLOAD_LIMIT: Duration = Duration::from_secs(15 * 60);
 
+/// Needs of tests, in groups that are installed one after the other: a distribution may lack a
+/// package of one.
+const OF_TESTS: [&[Need]; 3] = [needs::TEST_BEDS, needs::VIEWERS, needs::PROGRAMS];
+
+/// Groups that the gate needs too.
+const OF_GATE: [&[Need]; 2] = [needs::TEST_BEDS, needs::VIEWERS];
+
+/// A need of tests that is fetched into the build folder.
+struct Fetched {
+    name: &'static str,
+    is_there: fn() -> Result<bool>,
+    fetch: fn() -> Result<()>,
+    /// True if only the full suite needs it.
+    is_of_full: bool,
+}
+
+const FETCHED: [Fetched; 5] = [
+    Fetched {
+        name: "a kernel for emulated machines",
+        is_there: || {
+            Ok(quo_machine::missing().is_some() || machine::cache()?.join("kernel").exists())
+        },
+        fetch: fetch_kernel,
+        is_of_full: true,
+    },
+    Fetched { name: "fpm", is_there: fpm::is_there, fetch: fpm::fetch, is_of_full: false },
+    Fetched { name: "AccaSim", is_there: judges::is_there, fetch: judges::fetch, is_of_full: true },
+    Fetched {
+        name: "Python packages",
+        is_there: python::is_there,
+        fetch: python::fetch,
+        is_of_full: false,
+    },
+    Fetched {
+        name: "mdbook",
+        is_there: mdbook::is_there,
+        fetch: || mdbook::fetch().map(drop),
+        is_of_full: true,
+    },
+];
+
 /// Prepares the machine so that everything builds and runs. Prints nothing if it already is.
 pub fn ensure() -> Result<()> {
-    install_missing(needs::BASE).map(drop)
+    install_missing(needs::BASE)
 }
 
-/// Prepares the machine, and installs the needs of the test beds. If those are not available, `all`
-/// makes it an error; otherwise suites that need them are skipped, with a message here.
-pub fn ensure_test_beds(all: bool) -> Result<()> {
+/// Prepares the machine for a build, and names the missing needs of tests and the command that
+/// installs them: an error for the full suite; otherwise their tests are skipped.
+pub fn ensure_for_tests(is_full: bool) -> Result<()> {
     ensure()?;
-    bring_test_beds(all, all)
-}
-
-/// Installs what tests need, including rare and costly needs if `is_full`; an unavailable need is
-/// an error if it `must` be there.
-fn bring_test_beds(is_full: bool, must: bool) -> Result<()> {
-    let in_full = |bring: fn() -> Result<()>| if is_full { bring() } else { Ok(()) };
-    let steps = [
-        ("suites that need them", install_missing(needs::TEST_BEDS).map(drop)),
-        ("tests of what is shown", install_missing(needs::VIEWERS).map(drop)),
-        (OF_PROGRAMS, in_full(|| install_missing(needs::PROGRAMS).map(drop))),
-        ("suites on emulated machines", in_full(fetch_kernel)),
-        ("tests with fpm", fpm::fetch()),
-        ("comparisons of schedulers", in_full(judges::fetch)),
-        ("tests in Python", python().map(drop)),
-        ("the site of the documentation", in_full(|| mdbook().map(drop))),
-    ];
-    steps.into_iter().try_for_each(|(tests, outcome)| judge(must, tests, outcome))
-}
-
-/// Third-party programs on which the memory profiler is tested.
-const OF_PROGRAMS: &str = "programs of others under the memory profiler";
-
-/// Makes an unavailable need of tests an error if `all` of them must run, and otherwise prints
-/// which tests are skipped.
-fn judge(all: bool, tests: &str, outcome: Result<()>) -> Result<()> {
-    match outcome {
-        Err(error) if !all => {
-            println!("set-up: {error:#}\nset-up: going on; {tests} are skipped");
-            Ok(())
+    let needs = if is_full { OF_TESTS.concat() } else { OF_GATE.concat() };
+    let mut missing: Vec<&str> = probe::missing(&needs).into_iter().map(Need::name).collect();
+    for fetched in FETCHED.iter().filter(|fetched| is_full || !fetched.is_of_full) {
+        if !(fetched.is_there)()? {
+            missing.push(fetched.name);
         }
-        outcome => outcome,
     }
+    judge(is_full, &missing)
+}
+
+/// Makes missing needs of tests an error if all tests must run, and otherwise prints them.
+fn judge(all: bool, missing: &[&str]) -> Result<()> {
+    let missing = match missing {
+        [] => return Ok(()),
+        some => some.join(", "),
+    };
+    let remedy = "`cargo xtask setup --tests` installs what can be installed here";
+    if all {
+        bail!("tests need what is missing: {missing}; {remedy}");
+    }
+    println!("set-up: missing: {missing}\nset-up: tests that need it are skipped; {remedy}");
+    Ok(())
 }
 
 /// Installs the needs of `cargo xtask install`.
 pub fn ensure_install(fortran: bool) -> Result<()> {
-    let unwanted = |need: &Need| *need == Need::Fortran && !fortran;
-    let needs: Vec<Need> = needs::INSTALL.iter().copied().filter(|need| !unwanted(need)).collect();
-    install_missing(&needs).map(drop)
+    install_missing(&of_installation(fortran))
+}
+
+/// Names everything that `cargo xtask install` needs and lacks. A missing Fortran compiler alone is
+/// no error: the library is built without Fortran then.
+pub fn check_install(fortran: bool) -> Result<()> {
+    let missing = probe::missing(&of_installation(fortran));
+    if missing.is_empty() {
+        return Ok(());
+    }
+    explain(&missing);
+    if missing == [Need::Fortran] {
+        return Ok(());
+    }
+    bail!("nothing is built.\n{}", plan::advice(&missing))
+}
+
+fn of_installation(fortran: bool) -> Vec<Need> {
+    let is_wanted = |need: &Need| *need != Need::Fortran || fortran;
+    needs::INSTALL.iter().copied().filter(is_wanted).collect()
 }
 
 /// Installs the needs of `cargo xtask fresh`.
 pub fn ensure_fresh() -> Result<()> {
-    install_missing(needs::FRESH).map(drop)
+    install_missing(needs::FRESH)
 }
 
 /// Returns the program that builds a site of the pages, building it if necessary.
@@ -84,16 +131,9 @@ pub fn mdbook() -> Result<PathBuf> {
     mdbook::fetch()
 }
 
-/// Returns the Python interpreter with which the Python package is built and checked, fetching it
-/// if necessary.
-pub fn python() -> Result<PathBuf> {
-    install_missing(needs::PYTHON)?;
-    python::fetch()
-}
-
 /// Installs the packages needed for MPIs that are Python packages.
 pub fn ensure_python() -> Result<()> {
-    install_missing(needs::PYTHON).map(drop)
+    install_missing(needs::PYTHON)
 }
 
 /// Installs packages that are only installed on explicit request.
@@ -102,17 +142,35 @@ pub fn install_packages(packages: &[&str]) -> Result<()> {
     let (prefix, update_first) = plan::means(probe::machine())
         .map_err(|cause| anyhow::anyhow!("{cause}.\n  {}", by_hand()))?;
     println!("set-up: installing {}", packages.join(" "));
-    install(packages, prefix, update_first).with_context(by_hand)
+    apt_install(packages, prefix, update_first).with_context(by_hand)
 }
 
-/// Runs `cargo xtask setup`, except for further MPIs: installs everything, and prints a message if
-/// nothing was missing.
-pub fn run() -> Result<()> {
-    if probe::missing(needs::BASE).is_empty() && probe::missing(needs::TEST_BEDS).is_empty() {
-        println!("set-up: everything is there, nothing to install");
+/// Runs `cargo xtask setup`, except for further MPIs: installs what building and installing need,
+/// and what tests need if `for_tests`. It asks once, before anything is installed or fetched.
+pub fn run(for_tests: bool) -> Result<()> {
+    let of_tests = if for_tests { &OF_TESTS[..] } else { &[] };
+    let missing = probe::missing(&[needs::BASE, &of_tests.concat()].concat());
+    if missing.is_empty() {
+        println!("set-up: every system package is there, nothing to install");
+    } else {
+        explain(&missing);
+        agree(&missing)?;
     }
-    ensure()?;
-    bring_test_beds(true, false)
+    install(&probe::missing(needs::BASE))?;
+    for needs in of_tests {
+        go_on(install(&probe::missing(needs)));
+    }
+    if for_tests {
+        FETCHED.iter().for_each(|fetched| go_on((fetched.fetch)()));
+    }
+    Ok(())
+}
+
+/// Prints an error that only makes some tests skip.
+fn go_on(outcome: Result<()>) {
+    if let Err(error) = outcome {
+        println!("set-up: {error:#}\nset-up: going on; tests that need it are skipped");
+    }
 }
 
 /// Fetches the kernel of emulated machines, which is not installed as a package.
@@ -123,29 +181,45 @@ fn fetch_kernel() -> Result<()> {
     quo_machine::prepare(&machine::cache()?)
 }
 
-/// Returns true if something had to be installed.
-fn install_missing(needs: &[Need]) -> Result<bool> {
+/// Lists the missing needs, asks, and installs them. Prints nothing if all are there.
+fn install_missing(needs: &[Need]) -> Result<()> {
     let missing = probe::missing(needs);
     if missing.is_empty() {
-        return Ok(false);
+        return Ok(());
     }
+    explain(&missing);
+    agree(&missing)?;
+    install(&missing)
+}
+
+/// Asks before these are installed, where this program asks. A no is an error.
+fn agree(missing: &[Need]) -> Result<()> {
     let machine = probe::machine();
-    match plan::plan(&missing, machine) {
+    if let Plan::Install { packages, .. } = plan::plan(missing, machine)
+        && machine.asks
+        && !agrees(&packages, &mut io::stdin().lock())?
+    {
+        bail!("nothing is installed.\n{}", plan::advice(missing));
+    }
+    Ok(())
+}
+
+/// Installs these with apt, and probes again.
+fn install(missing: &[Need]) -> Result<()> {
+    if missing.is_empty() {
+        return Ok(());
+    }
+    match plan::plan(missing, probe::machine()) {
         Plan::TellUser { cause } => {
-            explain(&missing);
-            bail!("cannot install what is missing: {cause}.\n{}", plan::advice(&missing));
+            bail!("cannot install what is missing: {cause}.\n{}", plan::advice(missing))
         }
         Plan::Install { packages, prefix, update_first } => {
-            explain(&missing);
-            if machine.asks && !agrees(&packages, &mut io::stdin().lock())? {
-                bail!("nothing is installed.\n{}", plan::advice(&missing));
-            }
             println!("set-up: installing {}", packages.join(" "));
-            install(&packages, prefix, update_first)
-                .with_context(|| format!("apt-get failed.\n{}", plan::advice(&missing)))?;
+            apt_install(&packages, prefix, update_first)
+                .with_context(|| format!("apt-get failed.\n{}", plan::advice(missing)))?;
         }
     }
-    let still_missing = probe::missing(needs);
+    let still_missing = probe::missing(missing);
     if !still_missing.is_empty() {
         let names: Vec<&str> = still_missing.iter().map(|need| need.name()).collect();
         bail!(
@@ -155,7 +229,7 @@ fn install_missing(needs: &[Need]) -> Result<bool> {
         );
     }
     println!("set-up: complete");
-    Ok(true)
+    Ok(())
 }
 
 /// Asks the user, whose answer is a line. The end of the input is a no.
@@ -174,7 +248,7 @@ fn explain(missing: &[Need]) {
     }
 }
 
-fn install(packages: &[&str], prefix: &[&str], update_first: bool) -> Result<()> {
+fn apt_install(packages: &[&str], prefix: &[&str], update_first: bool) -> Result<()> {
     if update_first {
         apt(prefix, &["update", "--quiet"])?;
     }
@@ -214,10 +288,10 @@ mod tests {
     }
 
     #[test]
-    fn missing_tool_fails_only_where_all_tests_are_to_run() {
-        let missing = || Err(anyhow::anyhow!("no network"));
-        assert!(judge(true, OF_PROGRAMS, missing()).is_err());
-        assert!(judge(false, OF_PROGRAMS, missing()).is_ok());
-        assert!(judge(true, OF_PROGRAMS, Ok(())).is_ok());
+    fn missing_need_of_tests_fails_only_the_full_suite() {
+        let error = judge(true, &["clang++", "fpm"]).unwrap_err().to_string();
+        assert!(error.contains("clang++, fpm; `cargo xtask setup --tests`"), "{error}");
+        assert!(judge(false, &["clang++"]).is_ok());
+        assert!(judge(true, &[]).is_ok());
     }
 }

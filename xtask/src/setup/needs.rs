@@ -42,7 +42,7 @@ pub enum Need {
     Bootstrap,
 }
 
-/// Needs without which nothing builds or runs.
+/// Needs of a build of the whole workspace, of its programs and of the demo.
 pub const BASE: &[Need] = &[
     Need::MpiCompiler,
     Need::MpiLauncher,

@@ -3,7 +3,6 @@
 //! the build folder.
 
 use std::fs;
-use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
@@ -24,23 +23,29 @@ const PACKAGES: &[&str] = &[
     "threadpoolctl==3.8.0",
 ];
 
+/// Folder of the packages in the build folder.
+const FOLDER: &str = "python";
+
 /// File in the folder with the list of fetched packages.
 const LIST: &str = "packages.txt";
 
-/// Returns the interpreter that has the packages, fetching them if necessary. Prints nothing if
-/// they are there.
-pub fn fetch() -> Result<PathBuf> {
-    let folder = project::base()?.join("python");
-    let wanted = PACKAGES.join("\n");
-    if fs::read_to_string(folder.join(LIST)).is_ok_and(|list| list == wanted) {
-        return Ok(folder.join("bin/python"));
+/// Returns true if the packages are fetched.
+pub fn is_there() -> Result<bool> {
+    let list = project::base()?.join(FOLDER).join(LIST);
+    Ok(fs::read_to_string(list).is_ok_and(|list| list == PACKAGES.join("\n")))
+}
+
+/// Fetches the packages if they are missing. Prints nothing if they are there.
+pub fn fetch() -> Result<()> {
+    let folder = project::base()?.join(FOLDER);
+    if is_there()? {
+        return Ok(());
     }
     println!("set-up: fetching {}", PACKAGES.join(" "));
     let venv = Venv::begin(&folder)?;
     venv.pip(&[&["install", "--only-binary", ":all:"], PACKAGES].concat())?;
     venv.unpack(MPI4PY, "test", 1)?;
     let list = venv.unfinished.join(LIST);
-    fs::write(&list, wanted).with_context(|| format!("writing {}", list.display()))?;
-    venv.finish()?;
-    Ok(folder.join("bin/python"))
+    fs::write(&list, PACKAGES.join("\n")).with_context(|| format!("writing {}", list.display()))?;
+    venv.finish()
 }

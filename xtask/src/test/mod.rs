@@ -235,7 +235,7 @@ fn carry_out(
     if suites.is_empty() {
         setup::ensure()?;
     } else {
-        setup::ensure_test_beds(options.full)?;
+        setup::ensure_for_tests(options.full)?;
     }
     // The variable selects the long form of checks, as in the steps' processes.
     for check in CHECKS.iter().filter(|check| wants(check.name)) {

@@ -19,6 +19,8 @@ pub struct Facts {
     pub built_for: Option<String>,
     /// Name of the launcher that the examined command begins with.
     pub launcher: Option<String>,
+    /// What the launcher printed when it had too few slots.
+    pub without_slots: Option<String>,
 }
 
 impl Facts {
@@ -86,6 +88,8 @@ pub struct Process {
     pub mask: CpuSet,
     /// The variables that matter here.
     pub environment: BTreeMap<String, String>,
+    /// Why values of `QUO_TOPOLOGY` and `QUO_BINDING` cannot be used, by variable.
+    pub refused: BTreeMap<String, String>,
     pub limits: Limits,
     /// CPUs that the processes of its control group may use together, in hundredths.
     pub quota: Option<u32>,

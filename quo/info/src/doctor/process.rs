@@ -3,21 +3,24 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use quo::CpuSet;
+use quo::affinity::InitialBinding;
 use quo::context::Launcher;
+use quo::environment::{BINDING, TOPOLOGY, value};
+use quo::{CpuSet, Topology};
 use quo_launch::job::Started;
 use rustix::process::{Resource, getrlimit};
 
 use super::facts::{Limits, Process};
 
 /// Beginnings of the names of variables that matter.
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 18] = [
     "OMP_",
     "GOMP_",
     "KMP_",
     "QUO_",
     "MEMPROF_",
     "OMPI_MCA_",
+    "OMPI_UNIVERSE_",
     "OMPI_ALLOW_",
     "PMIX_MCA_",
     "PRTE_MCA_",
@@ -44,6 +47,7 @@ pub fn read(program: &str, objects: Vec<String>, mpi: Option<String>) -> Process
         environment: variables(std::env::vars_os().filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
         })),
+        refused: refused(),
         limits: limits(),
         quota: quo::context::cpu_quota(),
         is_root: rustix::process::geteuid().is_root(),
@@ -66,6 +70,34 @@ fn variables(all: impl Iterator<Item = (String, String)>) -> BTreeMap<String, St
         NAMES.iter().any(|start| name.starts_with(start)) && !name.starts_with("QUO_DOCTOR_")
     })
     .collect()
+}
+
+/// Returns why a context would refuse `QUO_TOPOLOGY` or `QUO_BINDING`.
+fn refused() -> BTreeMap<String, String> {
+    let binding = value(&BINDING).filter(|value| value != "none");
+    if value(&TOPOLOGY).is_none() {
+        let needs = |value| format!("QUO_BINDING={value}: QUO_TOPOLOGY is not set");
+        return binding.map(|value| (BINDING.name.to_owned(), needs(value))).into_iter().collect();
+    }
+    let refusal = match Topology::discover() {
+        Err(error) => Some((TOPOLOGY.name, error.to_string())),
+        Ok(machine) => binding.and_then(|value| {
+            let reason = unbound(&value, &machine)?;
+            Some((BINDING.name, format!("QUO_BINDING={value}: {reason}")))
+        }),
+    };
+    refusal.map(|(name, reason)| (name.to_owned(), reason)).into_iter().collect()
+}
+
+/// Returns why the value binds no ranks on the machine; `None` if it does.
+fn unbound(value: &str, machine: &Topology) -> Option<String> {
+    let binding = match value.parse::<InitialBinding>() {
+        Ok(binding) => binding,
+        Err(error) => return Some(error.to_string()),
+    };
+    // Each list belongs to another rank.
+    let mut masks = (0..=value.matches(';').count()).map(|rank| binding.mask(machine, rank));
+    masks.find_map(|mask| mask.err()).map(|error| error.to_string())
 }
 
 fn limits() -> Limits {
@@ -166,5 +198,15 @@ mod tests {
         let program = std::env::current_exe().unwrap();
         assert!(linked(&program).unwrap().iter().any(|path| path.contains("libc.so")));
         assert_eq!(linked(Path::new("/proc/self/status")), None);
+    }
+
+    #[test]
+    fn binding_that_the_machine_lacks_has_a_reason() {
+        let machine = Topology::from_synthetic("pack:2 core:2 pu:1").unwrap();
+        assert_eq!(unbound("core", &machine), None);
+        assert_eq!(unbound("0-1;2-3", &machine), None);
+        for value in ["numma", "0;9", "die"] {
+            assert!(unbound(value, &machine).is_some(), "{value}");
+        }
     }
 }

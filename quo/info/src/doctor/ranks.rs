@@ -2,9 +2,11 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -22,6 +24,8 @@ const FOLDER: &str = "QUO_DOCTOR_FOLDER";
 const COMMAND: &str = "QUO_DOCTOR_COMMAND";
 /// Between two checks of the command.
 const NAP: Duration = Duration::from_millis(20);
+/// For the last output of a command that has ended.
+const OUTPUT: Duration = Duration::from_secs(2);
 
 /// Examines a command. What its ranks are goes into `ranks`, or the reason into `missing`.
 ///
@@ -37,7 +41,8 @@ pub fn examine(command: &[OsString], limit: Duration, facts: &mut Facts) -> Resu
         .prefix("quo-doctor-")
         .tempdir()
         .context("cannot make a folder for what the ranks record")?;
-    let ended = run(command, launcher, folder.path(), limit)?;
+    let (ended, without_slots) = run(command, launcher, folder.path(), limit)?;
+    facts.without_slots = without_slots;
     let (ranks, failed) = collect(folder.path())?;
     facts.missing = why_missing(&ranks, failed, ended, limit);
     facts.ranks = ranks;
@@ -92,13 +97,14 @@ fn name(launcher: Launcher) -> Option<&'static str> {
     }
 }
 
-/// Runs the command to its end, or for `limit` at most. Returns its status, `None` if it was ended.
+/// Runs the command to its end, or for `limit` at most. Returns its status, `None` if it was ended,
+/// and what a launcher with too few slots printed.
 fn run(
     command: &[OsString],
     launcher: Launcher,
     folder: &Path,
     limit: Duration,
-) -> Result<Option<ExitStatus>> {
+) -> Result<(Option<ExitStatus>, Option<String>)> {
     let object = preload::find(OBJECT, "QUO_INFO_PRELOAD").map_err(anyhow::Error::msg)?;
     let own = std::env::current_exe().context("cannot find where quo-info itself is")?;
     let command = preload::merge(&object, command);
@@ -115,10 +121,35 @@ fn run(
         .stdin(Stdio::null())
         // What the program prints is not the doctor's output.
         .stdout(std::io::stderr())
+        .stderr(Stdio::piped())
         .process_group(0)
         .spawn()
         .with_context(|| format!("cannot run {words}"))?;
-    wait(&mut child, limit).with_context(|| format!("waiting for {words}"))
+    let printed = child.stderr.take().map(pass_on);
+    let ended = wait(&mut child, limit).with_context(|| format!("waiting for {words}"))?;
+    // A process that outlives the launcher may keep the pipe open.
+    let lacking = printed.and_then(|printed| printed.recv_timeout(OUTPUT).ok());
+    Ok((ended, lacking))
+}
+
+/// Passes the errors of a command on to the user, and sends the line of a launcher that has too few
+/// slots.
+fn pass_on(errors: ChildStderr) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut errors = BufReader::new(errors);
+        let mut line = Vec::new();
+        while errors.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
+            let _ = std::io::stderr().write_all(&line);
+            let text = String::from_utf8_lossy(&line);
+            if let Some((_, wanted)) = text.split_once("not enough slots available") {
+                let number = wanted.split_whitespace().last().unwrap_or_default();
+                let _ = sender.send(format!("not enough slots for {number} processes"));
+            }
+            line.clear();
+        }
+    });
+    receiver
 }
 
 fn wait(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {

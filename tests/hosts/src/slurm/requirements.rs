@@ -25,6 +25,6 @@ fn missing((tool, question): &(&str, &str)) -> Option<String> {
     let error = Command::new(tool).arg(question).output().err()?;
     Some(format!(
         "{tool} (package slurm-wlm) does not start: {error}; \
-         `cargo xtask setup` installs what is missing"
+         `cargo xtask setup --tests` installs what is missing"
     ))
 }

@@ -1,11 +1,12 @@
 //! Recognises situations in what was seen: pure functions of the facts.
 //!
-//! floors: mpi = node = openmp = libraries
+//! floors: mpi = node = openmp = libraries = variables
 
 mod libraries;
 mod mpi;
 mod node;
 mod openmp;
+mod variables;
 
 use std::collections::BTreeMap;
 
@@ -68,6 +69,7 @@ impl Collector {
 pub fn recognise(facts: &Facts) -> Vec<Recognised> {
     let mut collector = Collector::default();
     node::recognise(facts, &mut collector);
+    variables::recognise(facts, &mut collector);
     openmp::recognise(facts, &mut collector);
     libraries::recognise(facts, &mut collector);
     mpi::recognise(facts, &mut collector);
@@ -157,6 +159,7 @@ mod tests {
             include_str!("mpi.rs"),
             include_str!("node.rs"),
             include_str!("openmp.rs"),
+            include_str!("variables.rs"),
         ];
         let quoted = |id: &str| sources.iter().any(|text| text.contains(&format!("\"{id}\"")));
         for situation in knowledge::all() {

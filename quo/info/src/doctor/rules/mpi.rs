@@ -53,6 +53,16 @@ fn launch(facts: &Facts, found: &mut Collector, mpi: Option<&Mpi>) {
     if is_open_mpi && facts.here.is_root && facts.ranks.is_empty() && !accepted {
         found.add("openmpi-root", "the user is root");
     }
+    if let Some(refusal) = facts.without_slots.as_ref().filter(|_| is_open_mpi) {
+        found.add("openmpi-slots", refusal.clone());
+    }
+    found.each(facts, "world-slots", |process| {
+        let most =
+            process.variable("QUO_ELASTIC_RANKS")?.split_once("..")?.1.parse::<u64>().ok()?;
+        let slots = process.variable("OMPI_UNIVERSE_SIZE")?.parse::<u64>().ok()?;
+        (slots < most)
+            .then(|| format!("up to {most} ranks are asked for, the launcher has {slots} slots"))
+    });
     let ranks: Vec<&Process> =
         facts.ranks.iter().filter(|rank| rank.host == facts.here.host).collect();
     let cpus = ranks.iter().fold(quo::CpuSet::new(), |all, rank| all.union(&rank.mask)).len();
@@ -230,5 +240,22 @@ mod tests {
             variables.insert("OMP_NUM_THREADS".to_owned(), "2".to_owned());
         };
         assert_eq!(recognised(one), ["environment-differs"]);
+    }
+
+    #[test]
+    fn too_few_slots_are_named_with_their_number() {
+        let refused = recognised(|facts| {
+            facts.launcher = Some("mpirun (Open MPI)".to_owned());
+            facts.without_slots = Some("There are not enough slots".to_owned());
+        });
+        assert_eq!(refused, ["openmpi-slots"]);
+        let world = |slots: &'static str| {
+            move |facts: &mut Facts| {
+                set(facts, "QUO_ELASTIC_RANKS", "2..8");
+                set(facts, "OMPI_UNIVERSE_SIZE", slots);
+            }
+        };
+        assert_eq!(recognised(world("4")), ["world-slots"]);
+        assert_eq!(recognised(world("8")), [""; 0]);
     }
 }

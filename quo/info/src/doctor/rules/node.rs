@@ -1,7 +1,6 @@
 //! Situations of the node and of the processes' place on it.
 
 use quo::CpuSet;
-use quo::environment::VARIABLES;
 
 use super::Collector;
 use crate::doctor::facts::{Facts, Process};
@@ -17,48 +16,10 @@ const PROCESSES: u64 = 1024;
 /// Memory that a fabric's queues lock.
 const LOCKED: u64 = 64 << 20;
 
-/// Variables of quo's commands and of memprof that no table of the library has.
-const OTHERS: [&str; 23] = [
-    "QUO_RUN_AFTER",
-    "QUO_RUN_JOB",
-    "QUO_RUN_MALLEABLE",
-    "QUO_RUN_PRELOAD",
-    "QUO_RUN_REPORT",
-    "QUO_INFO_PRELOAD",
-    "QUO_ELASTIC_DIR",
-    "QUO_ELASTIC_HOSTS",
-    "QUO_ELASTIC_SLURM_JOB",
-    "QUO_ELASTIC_START",
-    "MEMPROF_ARCHIVE",
-    "MEMPROF_COMPONENTS",
-    "MEMPROF_DIR",
-    "MEMPROF_EXACT",
-    "MEMPROF_FAULTS",
-    "MEMPROF_FILE_SIZE",
-    "MEMPROF_INTERVAL_MS",
-    "MEMPROF_LOOP_INTERVAL",
-    "MEMPROF_MAX_OVERHEAD",
-    "MEMPROF_MPI_TIME",
-    "MEMPROF_PRELOAD",
-    "MEMPROF_QUIET",
-    "MEMPROF_RECORD",
-];
-/// Further ones.
-const FURTHER: [&str; 7] = [
-    "MEMPROF_STACKS",
-    "MEMPROF_SYNC_INTERVAL",
-    "QUO_ELASTIC_NAME",
-    "QUO_ELASTIC_RANKS",
-    "QUO_LIBRARY",
-    "QUO_MPI_RUN_PATH",
-    "QUO_ROOT",
-];
-
 pub fn recognise(facts: &Facts, found: &mut Collector) {
     cpus(facts, found);
     memory(facts, found);
     limits(facts, found);
-    own_variables(facts, found);
     slurm(facts, found);
 }
 
@@ -172,37 +133,6 @@ fn limits(facts: &Facts, found: &mut Collector) {
     });
 }
 
-fn own_variables(facts: &Facts, found: &mut Collector) {
-    found.each(facts, "simulated", |process| {
-        process.variable("QUO_TOPOLOGY").map(|value| format!("QUO_TOPOLOGY={value}"))
-    });
-    found.each(facts, "wait-mpi", |process| {
-        process
-            .variable("QUO_WAIT")
-            .filter(|&value| value == "mpi")
-            .map(|_| "QUO_WAIT=mpi".to_owned())
-    });
-    found.each(facts, "unknown-variable", |process| {
-        let unknown: Vec<&str> = process
-            .environment
-            .keys()
-            .map(String::as_str)
-            .filter(|name| is_unknown(name))
-            .collect();
-        (!unknown.is_empty()).then(|| unknown.join(", "))
-    });
-}
-
-/// Returns true for a name that looks like one of the project's and is none.
-fn is_unknown(name: &str) -> bool {
-    let is_ours = name.starts_with("QUO_") || name.starts_with("MEMPROF_");
-    let is_known = VARIABLES.iter().any(|variable| variable.name == name)
-        || OTHERS.contains(&name)
-        || FURTHER.contains(&name);
-    let is_of_tests = ["QUO_TEST", "QUO_XTASK_", "QUO_HOSTS_"];
-    is_ours && !is_known && !is_of_tests.iter().any(|start| name.starts_with(start))
-}
-
 fn slurm(facts: &Facts, found: &mut Collector) {
     let Some(slurm) = &facts.machine.slurm else { return };
     if let Some(reason) = &slurm.unreachable {
@@ -226,7 +156,7 @@ fn slurm(facts: &Facts, found: &mut Collector) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::examples::{recognised, set};
+    use super::super::examples::recognised;
     use super::*;
     use crate::doctor::facts::Slurm;
 
@@ -300,15 +230,6 @@ mod tests {
             facts.machine.has_rdma = true;
         };
         assert_eq!(recognised(with_fabric), ["limit-locked-memory"]);
-    }
-
-    #[test]
-    fn variables_with_no_effect_are_named() {
-        assert_eq!(recognised(|facts| set(facts, "MEMPROF_DUTY", "1")), ["unknown-variable"]);
-        assert_eq!(recognised(|facts| set(facts, "QUO_WIAT", "mpi")), ["unknown-variable"]);
-        assert_eq!(recognised(|facts| set(facts, "MEMPROF_STACKS", "1")), [""; 0]);
-        assert_eq!(recognised(|facts| set(facts, "QUO_TOPOLOGY", "core:4")), ["simulated"]);
-        assert_eq!(recognised(|facts| set(facts, "QUO_WAIT", "mpi")), ["wait-mpi"]);
     }
 
     #[test]

@@ -59,9 +59,9 @@ struct Arguments {
 enum Command {
     /// Install the system packages that builds need; --tests: and tests
     Setup {
-        /// Install the tools of tests, findings, site and packages too: gigabytes
-        #[arg(long)]
-        tests: bool,
+        /// Install the tools of tests, too: of the gate, or of everything, gigabytes
+        #[arg(long, value_name = "SUITE", num_args = 0..=1, default_missing_value = "full")]
+        tests: Option<setup::Suite>,
     },
     /// Run a coupled program three ways and show the work of each core
     Demo(demo::Options),
@@ -117,7 +117,7 @@ fn main() -> ExitCode {
     }
     let outcome = match arguments.command {
         Command::Setup { tests } => setup::run(tests).map(|()| {
-            if tests {
+            if tests == Some(setup::Suite::Full) {
                 mpi::provide_tested();
             }
         }),

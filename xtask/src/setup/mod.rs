@@ -16,6 +16,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
 
 use crate::{machine, run};
 use needs::Need;
@@ -29,6 +30,15 @@ const OF_TESTS: [&[Need]; 3] = [needs::TEST_BEDS, needs::VIEWERS, needs::PROGRAM
 
 /// Groups that the gate needs too.
 const OF_GATE: [&[Need]; 2] = [needs::TEST_BEDS, needs::VIEWERS];
+
+/// Tests whose tools are installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Suite {
+    /// `cargo xtask test`
+    Gate,
+    /// `cargo xtask test --full`, findings, site and packages
+    Full,
+}
 
 /// A need of tests that is fetched into the build folder.
 struct Fetched {
@@ -146,9 +156,13 @@ pub fn install_packages(packages: &[&str]) -> Result<()> {
 }
 
 /// Runs `cargo xtask setup`, except for further MPIs: installs what building and installing need,
-/// and what tests need if `for_tests`. It asks once, before anything is installed or fetched.
-pub fn run(for_tests: bool) -> Result<()> {
-    let of_tests = if for_tests { &OF_TESTS[..] } else { &[] };
+/// and what a suite of tests needs. It asks once, before anything is installed or fetched.
+pub fn run(suite: Option<Suite>) -> Result<()> {
+    let of_tests = match suite {
+        None => &[],
+        Some(Suite::Gate) => &OF_GATE[..],
+        Some(Suite::Full) => &OF_TESTS[..],
+    };
     let missing = probe::missing(&[needs::BASE, &of_tests.concat()].concat());
     if missing.is_empty() {
         println!("set-up: every system package is there, nothing to install");
@@ -160,8 +174,9 @@ pub fn run(for_tests: bool) -> Result<()> {
     for needs in of_tests {
         go_on(install(&probe::missing(needs)));
     }
-    if for_tests {
-        FETCHED.iter().for_each(|fetched| go_on((fetched.fetch)()));
+    let is_needed = |fetched: &&Fetched| suite == Some(Suite::Full) || !fetched.is_of_full;
+    if suite.is_some() {
+        FETCHED.iter().filter(is_needed).for_each(|fetched| go_on((fetched.fetch)()));
     }
     Ok(())
 }

@@ -10,10 +10,14 @@ use quo::context::NamedBarrier;
 use crate::collective::limit;
 use crate::create::{context, mpi_not_finalized};
 use crate::guard::{Failure, entry};
-use crate::handle::{Held, Kind, Table};
+use crate::handle::{Handled, Held, Kind, Table};
 use crate::types::{QUO_named_barrier_t, QUO_t, Qids, RawOut, Text};
 
-static BARRIERS: Table<Barrier, 1024> = Table::new(Kind { number: 3, name: "named barrier" });
+static BARRIERS: Table<Barrier, 1024> = Table::new();
+
+impl Handled for Barrier {
+    const KIND: Kind = Kind { number: 3, name: "named barrier" };
+}
 
 const LONGEST_NAME: usize = 63;
 

@@ -12,10 +12,14 @@ use quo_mpi::{Comm as MPI_Comm, MpiGroup, is_finalized, is_running, is_usable};
 use crate::codes::Code;
 use crate::failures;
 use crate::guard::{self, Failure, entry, entry_with_code};
-use crate::handle::{Held, Kind, Table};
+use crate::handle::{Handled, Held, Kind, Table};
 use crate::types::{Growing, In, QUO_t, RawOut};
 
-static CONTEXTS: Table<Context, 1024> = Table::new(Kind { number: 1, name: "context" });
+static CONTEXTS: Table<Context, 1024> = Table::new();
+
+impl Handled for Context {
+    const KIND: Kind = Kind { number: 1, name: "context" };
+}
 
 const NO_MT: c_int = 1;
 const LEND: c_int = 2;

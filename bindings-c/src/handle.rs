@@ -34,6 +34,11 @@ pub(crate) struct Kind {
     pub(crate) name: &'static str,
 }
 
+/// Object for which C has handles.
+pub(crate) trait Handled: Send + Sync + 'static {
+    const KIND: Kind;
+}
+
 /// Slot of a table; on a cache line by itself, so that users of different objects do not contend.
 #[repr(align(64))]
 struct Slot<T> {
@@ -41,20 +46,19 @@ struct Slot<T> {
     value: AtomicPtr<T>,
 }
 
-/// Objects of one kind for which C has handles.
-pub(crate) struct Table<T: 'static, const SLOTS: usize> {
-    kind: Kind,
+/// Objects of one kind for which C has handles. A new table is all zeros, so that it takes no bytes
+/// of the library's file.
+pub(crate) struct Table<T: Handled, const SLOTS: usize> {
     slots: [Slot<T>; SLOTS],
     /// Slot at which the next search for a free one starts. Locked while objects are added, not
     /// while they are used.
     next: Mutex<usize>,
 }
 
-impl<T: Send + Sync, const SLOTS: usize> Table<T, SLOTS> {
-    pub(crate) const fn new(kind: Kind) -> Self {
-        assert!(SLOTS <= 1 << SLOT_BITS && kind.number > 0 && kind.number < 8);
+impl<T: Handled, const SLOTS: usize> Table<T, SLOTS> {
+    pub(crate) const fn new() -> Self {
+        assert!(SLOTS <= 1 << SLOT_BITS && T::KIND.number > 0 && T::KIND.number < 8);
         Self {
-            kind,
             slots: [const { Slot { state: AtomicU64::new(0), value: AtomicPtr::new(ptr::null_mut()) } };
                 SLOTS],
             next: Mutex::new(0),
@@ -77,7 +81,7 @@ impl<T: Send + Sync, const SLOTS: usize> Table<T, SLOTS> {
             slot.state.store((generation + 1) << GENERATION | LIVE, Ordering::Release);
             return Ok(self.handle(index, generation + 1));
         }
-        let name = self.kind.name;
+        let name = T::KIND.name;
         Err(Failure::new(Code::OutOfResources, format!("there are {SLOTS} {name}s already")))
     }
 
@@ -141,18 +145,18 @@ impl<T: Send + Sync, const SLOTS: usize> Table<T, SLOTS> {
     }
 
     fn handle(&self, index: usize, generation: u64) -> usize {
-        let bits = generation << (SLOT_BITS + 4) | (index as u64) << 4 | self.kind.number << 1 | 1;
+        let bits = generation << (SLOT_BITS + 4) | (index as u64) << 4 | T::KIND.number << 1 | 1;
         bits as usize
     }
 
     fn locate(&self, handle: usize) -> Result<(&Slot<T>, u64), Failure> {
         if handle == 0 {
-            return Err(Failure::invalid(format!("the {} is NULL", self.kind.name)));
+            return Err(Failure::invalid(format!("the {} is NULL", T::KIND.name)));
         }
         let bits = handle as u64;
         let index = (bits >> 4) as usize & ((1 << SLOT_BITS) - 1);
         match self.slots.get(index) {
-            Some(slot) if bits & 0xf == self.kind.number << 1 | 1 => {
+            Some(slot) if bits & 0xf == T::KIND.number << 1 | 1 => {
                 Ok((slot, bits >> (SLOT_BITS + 4)))
             }
             _ => Err(self.unknown(handle)),
@@ -160,7 +164,7 @@ impl<T: Send + Sync, const SLOTS: usize> Table<T, SLOTS> {
     }
 
     fn unknown(&self, handle: usize) -> Failure {
-        let name = self.kind.name;
+        let name = T::KIND.name;
         Failure::new(
             Code::InvalidHandle,
             format!("{handle:#x} is not a {name} in use: it was freed, or never was one"),
@@ -168,7 +172,7 @@ impl<T: Send + Sync, const SLOTS: usize> Table<T, SLOTS> {
     }
 
     fn busy(&self, by: &str) -> Failure {
-        Failure::new(Code::Busy, format!("the {} is in use {by}", self.kind.name))
+        Failure::new(Code::Busy, format!("the {} is in use {by}", T::KIND.name))
     }
 }
 
@@ -272,11 +276,17 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicUsize;
 
-    const KIND: Kind = Kind { number: 5, name: "number" };
+    impl Handled for u32 {
+        const KIND: Kind = Kind { number: 5, name: "number" };
+    }
+
+    impl Handled for u64 {
+        const KIND: Kind = Kind { number: 6, name: "other" };
+    }
 
     #[test]
     fn handle_means_its_object_until_removed_then_nothing() {
-        static TABLE: Table<u32, 4> = Table::new(KIND);
+        static TABLE: Table<u32, 4> = Table::new();
         let first = TABLE.insert(1).unwrap();
         assert_eq!(*TABLE.get(first).unwrap(), 1);
         assert_eq!(*TABLE.remove(first).unwrap(), 1);
@@ -291,8 +301,8 @@ mod tests {
 
     #[test]
     fn numbers_that_never_were_handles_are_refused() {
-        static TABLE: Table<u32, 4> = Table::new(KIND);
-        static OTHER: Table<u32, 4> = Table::new(Kind { number: 6, name: "other" });
+        static TABLE: Table<u32, 4> = Table::new();
+        static OTHER: Table<u64, 4> = Table::new();
         assert_eq!(TABLE.get(0).err().unwrap().code, Code::InvalidArgument);
         let foreign = OTHER.insert(1).unwrap();
         let nonsense = [foreign, 1, 8, 0xdead_beef, usize::MAX, usize::MAX & !0xf | 0xb, 0xb];
@@ -304,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_held_object_stays() {
-        static TABLE: Table<u32, 4> = Table::new(KIND);
+        static TABLE: Table<u32, 4> = Table::new();
         let handle = TABLE.insert(1).unwrap();
         let held = TABLE.get(handle).unwrap();
         assert_eq!(TABLE.remove(handle).err().unwrap().code, Code::Busy);
@@ -315,16 +325,16 @@ mod tests {
 
     #[test]
     fn busy_object_names_its_users_and_their_number() {
-        static TABLE: Table<u32, 4> = Table::new(Kind { number: 5, name: "context" });
+        static TABLE: Table<u32, 4> = Table::new();
         let handle = TABLE.insert(1).unwrap();
         let said = || TABLE.remove(handle).err().unwrap().text().to_owned();
         let held = TABLE.get(handle).unwrap();
-        assert_eq!(said(), "the context is in use by 1 call of another thread");
+        assert_eq!(said(), "the number is in use by 1 call of another thread");
         let mut solve = TABLE.get(handle).unwrap();
         solve.keep_for("phase", "solve");
         let mut unnamed = TABLE.get(handle).unwrap();
         unnamed.keep_for("phase", "");
-        let made = "the context is in use by 2 phases (`solve`) made from it: free these first";
+        let made = "the number is in use by 2 phases (`solve`) made from it: free these first";
         assert_eq!(said(), format!("{made}; and by 1 call of another thread"));
         drop(held);
         assert_eq!(said(), made);
@@ -336,7 +346,7 @@ mod tests {
 
     #[test]
     fn full_table_is_refused_and_works_again_with_room() {
-        static TABLE: Table<u32, 4> = Table::new(KIND);
+        static TABLE: Table<u32, 4> = Table::new();
         let handles: Vec<usize> = (0..4).map(|n| TABLE.insert(n).unwrap()).collect();
         assert_eq!(TABLE.insert(4).err().unwrap().code, Code::OutOfResources);
         TABLE.remove(handles[2]).unwrap();
@@ -352,7 +362,10 @@ mod tests {
                 FREED.fetch_add(1, Ordering::Relaxed);
             }
         }
-        static TABLE: Table<Counted, 4> = Table::new(KIND);
+        impl Handled for Counted {
+            const KIND: Kind = Kind { number: 7, name: "counted" };
+        }
+        static TABLE: Table<Counted, 4> = Table::new();
         const ROUNDS: usize = 200;
         for _ in 0..ROUNDS {
             let handle = TABLE.insert(Counted).unwrap();

@@ -18,10 +18,14 @@ use crate::collective::refuse_selection;
 use crate::create::{context, mpi_not_finalized};
 use crate::failures;
 use crate::guard::{Failure, Mark, entry};
-use crate::handle::{Held, Kind, Table};
+use crate::handle::{Handled, Held, Kind, Table};
 use crate::types::{Growing, In, QUO_phase_t, QUO_t, RawOut, Text, int, object_type};
 
-static PHASES: Table<Phase, 1024> = Table::new(Kind { number: 2, name: "phase" });
+static PHASES: Table<Phase, 1024> = Table::new();
+
+impl Handled for Phase {
+    const KIND: Kind = Kind { number: 2, name: "phase" };
+}
 
 const PACKAGE: c_int = 2;
 

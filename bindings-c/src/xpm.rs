@@ -8,10 +8,14 @@ use quo::SharedMemory;
 
 use crate::create::{context, mpi_state};
 use crate::guard::{Failure, entry};
-use crate::handle::{Held, Kind, Table};
+use crate::handle::{Handled, Held, Kind, Table};
 use crate::types::{OutPtr, QUO_t, Qids, RawOut, quo_xpm_t};
 
-static MEMORIES: Table<Memory, 4096> = Table::new(Kind { number: 4, name: "cross-process memory" });
+static MEMORIES: Table<Memory, 4096> = Table::new();
+
+impl Handled for Memory {
+    const KIND: Kind = Kind { number: 4, name: "cross-process memory" };
+}
 
 /// Returns true if this is the handle of memory in use.
 pub(crate) fn is_memory(handle: usize) -> bool {

@@ -39,13 +39,17 @@ use quo_mpi::communicator::Communicator;
 use crate::codes::Code;
 use crate::create::{mpi_not_finalized, mpi_usable};
 use crate::guard::{self, Failure, entry};
-use crate::handle::{Held, Kind, Table};
+use crate::handle::{Handled, Held, Kind, Table};
 use crate::types::{CommPtr, In, QUO_world_t, RawOut, int, text_for_c};
 use open::Open;
 pub(crate) use open::invalid_state;
 pub use options::QUO_world_options_t;
 
-static WORLDS: Table<Shared, 16> = Table::new(Kind { number: 5, name: "world" });
+static WORLDS: Table<Shared, 16> = Table::new();
+
+impl Handled for Shared {
+    const KIND: Kind = Kind { number: 5, name: "world" };
+}
 
 type Shared = Mutex<Open>;
 

@@ -87,18 +87,16 @@ const TABLE: usize = 2048;
 /// Access to the pages of this process.
 pub struct Scanner {
     file: Kept,
-    /// True if the kernel supports the call.
-    scans: bool,
-    /// Buffer for a part of the table, where the call is not supported; not on the stack, which may
-    /// be a program's small one.
-    table: &'static mut [u64],
+    /// Buffer for a part of the table, where the kernel does not support the call; not on the
+    /// stack, which may be a program's small one.
+    table: Option<&'static mut [u64]>,
 }
 
 impl Scanner {
     /// Opens the scanner. Fails where the kernel does not report pages.
     pub fn open() -> Result<Scanner, Errno> {
         let file = Kept::open(c"/proc/self/pagemap")?;
-        let mut scanner = Scanner { file, scans: true, table: &mut [] };
+        let mut scanner = Scanner { file, table: None };
         let here = (&raw const scanner as usize) & !(kernel::page() - 1);
         let mut runs = [Run::default(); 4];
         let mut works = |scanner: &mut Scanner| {
@@ -108,9 +106,8 @@ impl Scanner {
         if works(&mut scanner) {
             return Ok(scanner);
         }
-        scanner.scans = false;
         // SAFETY: zeroes are numbers.
-        scanner.table = unsafe { memory::slice(TABLE) }.unwrap_or_default();
+        scanner.table = unsafe { memory::slice(TABLE) };
         if works(&mut scanner) {
             return Ok(scanner);
         }
@@ -124,7 +121,7 @@ impl Scanner {
 
     /// Returns true if a scanned range may have holes; otherwise it should be one mapping.
     pub fn crosses_holes(&self) -> bool {
-        self.scans
+        self.table.is_none()
     }
 
     /// Finds the runs of present and of swapped pages from `start` on, as many as there is room for
@@ -138,11 +135,9 @@ impl Scanner {
         files: bool,
         into: &mut [Run],
     ) -> Result<(usize, usize), Errno> {
-        if self.scans {
-            let file = self.file.file()?;
-            scan(file, start, end, files, into)
-        } else {
-            self.read(start, end, into)
+        match &mut self.table {
+            None => scan(self.file.file()?, start, end, files, into),
+            Some(table) => read(&mut self.file, table, start, end, into),
         }
     }
 
@@ -163,31 +158,32 @@ impl Scanner {
         into: &mut [Run],
     ) -> Result<(usize, usize), Errno> {
         match file {
-            Some(file) if self.scans => {
+            Some(file) if self.table.is_none() => {
                 scan(file, start, end, files, into).or_else(|_| self.next(start, end, files, into))
             }
             _ => self.next(start, end, files, into),
         }
     }
+}
 
-    fn read(
-        &mut self,
-        start: usize,
-        end: usize,
-        into: &mut [Run],
-    ) -> Result<(usize, usize), Errno> {
-        let page = kernel::page();
-        let table = &mut *self.table;
-        let pages = ((end - start) / page).min(table.len());
-        // SAFETY: any bytes are valid numbers.
-        let bytes =
-            unsafe { core::slice::from_raw_parts_mut(table.as_mut_ptr().cast::<u8>(), pages * 8) };
-        let pages = self.file.read_at(bytes, (start / page * 8) as u64)? / 8;
-        if pages == 0 {
-            return Ok((0, end));
-        }
-        Ok(runs_of(&table[..pages], start, page, into))
+/// Does what [`Scanner::next`] does, by the table of pages.
+fn read(
+    file: &mut Kept,
+    table: &mut [u64],
+    start: usize,
+    end: usize,
+    into: &mut [Run],
+) -> Result<(usize, usize), Errno> {
+    let page = kernel::page();
+    let pages = ((end - start) / page).min(table.len());
+    // SAFETY: any bytes are valid numbers.
+    let bytes =
+        unsafe { core::slice::from_raw_parts_mut(table.as_mut_ptr().cast::<u8>(), pages * 8) };
+    let pages = file.read_at(bytes, (start / page * 8) as u64)? / 8;
+    if pages == 0 {
+        return Ok((0, end));
     }
+    Ok(runs_of(&table[..pages], start, page, into))
 }
 
 fn scan(
@@ -270,9 +266,9 @@ mod tests {
 
     /// Makes the scanner use the table, as on a kernel that supports nothing else.
     fn read_the_table(scanner: &mut Scanner) {
-        scanner.scans = false;
         // SAFETY: zeros are valid numbers.
-        scanner.table = unsafe { memory::slice(TABLE) }.unwrap();
+        scanner.table = unsafe { memory::slice(TABLE) };
+        assert!(scanner.table.is_some());
     }
 
     /// Returns the bytes of its stack that a thread uses for `work`.

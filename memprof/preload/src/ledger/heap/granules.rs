@@ -156,7 +156,8 @@ pub struct Table {
     /// Address of the next leaf, and the room left there.
     free: AtomicUsize,
     room: AtomicUsize,
-    /// Groups of overflow slots, and the number handed out; index 0 means none.
+    /// Groups of overflow slots, and the number handed out. The group at index 0 is not used: the
+    /// index means none.
     further: AtomicPtr<OverflowSlots>,
     further_used: AtomicU32,
 }
@@ -185,7 +186,7 @@ impl Table {
             free: AtomicUsize::new(0),
             room: AtomicUsize::new(0),
             further: AtomicPtr::new(ptr::null_mut()),
-            further_used: AtomicU32::new(1),
+            further_used: AtomicU32::new(0),
         }
     }
 

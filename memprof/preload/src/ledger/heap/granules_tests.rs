@@ -6,11 +6,8 @@ use proptest::prelude::*;
 
 fn table() -> &'static Table {
     let memory = pool::map(size_of::<Table>()).cast::<Table>();
-    // SAFETY: a zeroed table is an empty one, except for the number of groups used, which starts at
-    // one.
-    let table = unsafe { &*memory };
-    table.further_used.store(1, Relaxed);
-    table
+    // SAFETY: a zeroed table is an empty one.
+    unsafe { &*memory }
 }
 
 fn state(number: u32) -> Box<ThreadCounters> {

@@ -53,7 +53,7 @@ impl Phase {
         name: [0; NAME],
         length: 0,
         kind: Kind::Automatic,
-        parent: NONE,
+        parent: 0,
         entries: 0,
         total: 0,
         since: 0,
@@ -98,7 +98,7 @@ pub(super) struct Book {
     pub(super) count: usize,
     pub(super) stack: [Open; DEPTH],
     pub(super) depth: usize,
-    next_id: u32,
+    last_id: u32,
 }
 
 /// Name of the phase that further phases share.
@@ -111,7 +111,7 @@ impl Book {
             count: 0,
             stack: [Open { index: 0, id: 0, since: 0, level: 0 }; DEPTH],
             depth: 0,
-            next_id: 1,
+            last_id: 0,
         }
     }
 
@@ -168,8 +168,8 @@ impl Book {
         }
         phase.entries += 1;
         phase.open += 1;
-        let id = self.next_id;
-        self.next_id = self.next_id.wrapping_add(1).max(1);
+        let id = self.last_id.wrapping_add(1).max(1);
+        self.last_id = id;
         self.stack[self.depth] = Open { index: index as u16, id, since: now, level: 0 };
         self.depth += 1;
         edge(Edge::Begins(index as u16));

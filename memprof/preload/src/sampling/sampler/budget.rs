@@ -10,8 +10,8 @@ pub struct Duty {
     /// Smoothed cost of a full sample, which follows an increase at once; and the resident bytes
     /// then.
     cost: f64,
-    /// True after the first full sample.
-    is_known: bool,
+    /// Number of full samples so far.
+    samples: u32,
     resident: u64,
     /// Smoothed cost of a tick without a full sample.
     look: f64,
@@ -61,7 +61,7 @@ impl Duty {
             minimum,
             share,
             cost: FIRST_COST,
-            is_known: false,
+            samples: 0,
             resident: 0,
             look: 0.0,
             spent: 0,
@@ -72,9 +72,9 @@ impl Duty {
     /// Charges a full sample of `resident` bytes that cost `cost` of processor time.
     pub fn sampled(&mut self, cost: u64, resident: u64) {
         let new = cost as f64;
-        let rises = new > self.cost || !self.is_known;
+        let rises = new > self.cost || self.samples == 0;
         self.cost = if rises { new } else { 0.7 * self.cost + 0.3 * new };
-        self.is_known = true;
+        self.samples = self.samples.saturating_add(1);
         self.resident = resident;
         self.charge(cost);
     }

@@ -25,8 +25,6 @@ pub const KNOWN: &[u8] = b"/";
 /// Access to the list of this process.
 pub struct List {
     file: Kept,
-    /// True if the kernel supports the query.
-    asks: bool,
     /// Buffer for text of the kernel; not on the stack, which may be a program's small one.
     text: &'static mut [u8],
 }
@@ -67,14 +65,13 @@ const _: () = assert!(size_of::<Query>() == 0x68);
 impl List {
     /// Opens the list. Returns `None` where the kernel does not provide it.
     pub fn open() -> Option<List> {
-        let mut file = Kept::open(c"/proc/self/maps").ok()?;
+        let file = Kept::open(c"/proc/self/maps").ok()?;
         // SAFETY: all zeros is text.
         let Some(text) = (unsafe { memory::slice(TEXT) }) else {
             file.close();
             return None;
         };
-        let asks = file.file().is_ok_and(|file| query(file, 0, &mut []).is_ok());
-        Some(List { file, asks, text })
+        Some(List { file, text })
     }
 
     pub fn close(self) {
@@ -83,16 +80,19 @@ impl List {
 
     /// Visits all mappings. Returns true if none was missed.
     pub fn each(&mut self, visitor: &mut dyn Visitor) -> bool {
-        if self.asks { self.ask(visitor) } else { self.read(visitor) }
+        self.ask(visitor).unwrap_or_else(|| self.read(visitor))
     }
 
-    fn ask(&mut self, visitor: &mut dyn Visitor) -> bool {
-        let Ok(file) = self.file.file() else { return false };
+    /// Does what [`List::each`] does, by queries. Returns `None`, with no mapping visited, if the
+    /// kernel does not support them.
+    fn ask(&mut self, visitor: &mut dyn Visitor) -> Option<bool> {
+        let file = self.file.file().ok()?;
         let mut at = 0;
         loop {
             let mut found = match query(file, at, &mut []) {
                 Ok(found) => found,
-                Err(Errno(error)) => return error == libc::ENOENT,
+                Err(Errno(libc::ENOENT)) => return Some(true),
+                Err(_) => return (at > 0).then_some(false),
             };
             let mut path = KNOWN;
             let is_plain = |found: &Query| found.inode != 0 && found.rights & SHARED == 0;
@@ -100,7 +100,7 @@ impl List {
                 // The mapping may be another one by now.
                 match query(file, at, self.text) {
                     Ok(named) => found = named,
-                    Err(Errno(error)) => return error == libc::ENOENT,
+                    Err(Errno(error)) => return Some(error == libc::ENOENT),
                 }
                 // The last byte of a name is its terminator.
                 let length = (found.name_size as usize).saturating_sub(1).min(self.text.len());
@@ -192,10 +192,14 @@ mod tests {
     }
 
     fn all(list: &mut List, asks: bool, known: bool) -> Vec<Told> {
-        list.asks = asks;
         let mut all = All { told: Vec::with_capacity(4096), known };
-        assert!(list.each(&mut all));
+        assert!(if asks { list.ask(&mut all).unwrap() } else { list.read(&mut all) });
         all.told
+    }
+
+    /// Returns true if the kernel supports the query.
+    fn asks(list: &mut List) -> bool {
+        list.file.file().is_ok_and(|file| query(file, 0, &mut []).is_ok())
     }
 
     /// Returns the mappings of an object that does not change, among others that change with
@@ -209,7 +213,7 @@ mod tests {
     #[test]
     fn questions_and_the_text_tell_the_same() {
         let mut list = List::open().expect("a list");
-        if !list.asks {
+        if !asks(&mut list) {
             eprintln!("skipped: the kernel has no question for a mapping");
             return;
         }
@@ -228,7 +232,7 @@ mod tests {
     #[test]
     fn paths_of_known_files_are_not_asked_for() {
         let mut list = List::open().expect("a list");
-        if !list.asks {
+        if !asks(&mut list) {
             eprintln!("skipped: the kernel has no question for a mapping");
             return;
         }

@@ -18,8 +18,8 @@ const SITES: usize = 512;
 
 /// Numbers of rows written so far.
 pub struct Published {
-    components: u32,
-    objects: u32,
+    components: Option<u32>,
+    objects: Option<u32>,
     rows: Rows,
     notes: usize,
     /// Allocated and live bytes of each call stack when it was last written.
@@ -34,8 +34,8 @@ pub struct Published {
 impl Published {
     pub const fn new() -> Published {
         Published {
-            components: u32::MAX,
-            objects: u32::MAX,
+            components: None,
+            objects: None,
             rows: Rows::new(),
             notes: 0,
             sites: None,
@@ -47,10 +47,10 @@ impl Published {
 
     pub fn components(&mut self) {
         let changes = dictionary::changes();
-        if changes == self.components {
+        if self.components == Some(changes) {
             return;
         }
-        self.components = changes;
+        self.components = Some(changes);
         writer::with(|writer, _| {
             dictionary::each(|entered| {
                 let row = ComponentRow {
@@ -68,7 +68,7 @@ impl Published {
     /// Writes the objects loaded and unloaded since the last call.
     pub fn objects(&mut self) {
         let serial = owners::serial();
-        if serial == self.objects {
+        if self.objects == Some(serial) {
             return;
         }
         self.rows.begin();
@@ -100,7 +100,7 @@ impl Published {
         if !read {
             return;
         }
-        self.objects = serial;
+        self.objects = Some(serial);
         overflow_counters::at_least(Table::Objects, refused);
         self.rows.end(|index| {
             writer::with(|writer, _| writer.flag_object(index as u32, object::UNLOADED));

@@ -23,7 +23,8 @@ pub const BATCH: usize = 2048;
 /// Number of devices whose kind is remembered.
 pub const DEVICES: usize = 16;
 
-/// State kept from sample to sample, grouped by its use.
+/// State kept from sample to sample, grouped by its use. The initial state is all zeros, so that it
+/// takes no bytes of the file: a field without a value is an `Option`, not a special number.
 pub struct Sampler {
     pub sources: Sources,
     pub walked: Walked,

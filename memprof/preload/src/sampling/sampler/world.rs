@@ -22,7 +22,7 @@ pub struct Owners {
     /// Mapped bytes of the objects, by component.
     images: [u64; LIMIT],
     /// Number of the last known walk through the objects.
-    serial: u32,
+    serial: Option<u32>,
     /// Allocator in use, if it is not the C library's.
     allocator: Option<Component>,
 }
@@ -72,7 +72,7 @@ impl Owners {
             objects: [NOTHING; OBJECTS],
             object_count: 0,
             images: [0; LIMIT],
-            serial: u32::MAX,
+            serial: None,
             allocator: None,
         }
     }
@@ -127,7 +127,7 @@ impl Owners {
     /// Reads the objects if they have changed. `read` reports each object, or returns false if
     /// other threads held the list for too long: then the earlier state stays valid.
     fn look_at_objects(&mut self, serial: u32, read: impl FnOnce(&mut dyn FnMut(Span)) -> bool) {
-        if serial == self.serial {
+        if self.serial == Some(serial) {
             return;
         }
         let (mut count, list) = (0, &mut self.objects);
@@ -146,7 +146,7 @@ impl Owners {
         }
         list[..count].sort_unstable_by_key(|span| span.start);
         self.object_count = count;
-        self.serial = serial;
+        self.serial = Some(serial);
     }
 
     /// Returns the mapped bytes of a component's objects.

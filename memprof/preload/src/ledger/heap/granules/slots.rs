@@ -101,11 +101,11 @@ impl Table {
             self.lock.unlock();
             errno.restore();
         }
-        let more = |used: u32| (used < FURTHER as u32).then_some(used + 1);
+        let more = |used: u32| (used + 1 < FURTHER as u32).then_some(used + 1);
         if self.further.load(Acquire).is_null() {
             return None;
         }
-        let index = self.further_used.fetch_update(Relaxed, Relaxed, more).ok()?;
+        let index = self.further_used.fetch_update(Relaxed, Relaxed, more).ok()? + 1;
         // The first thread to link a group wins; a second group is not used again.
         let _ = link.compare_exchange(0, index, AcqRel, Acquire);
         self.linked(link)

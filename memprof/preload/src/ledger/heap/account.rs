@@ -87,7 +87,7 @@ pub fn count_pending_allocation(state: &ThreadCounters, left: i64, size: usize) 
     let folds = current.raised(headroom) > most() >> PendingCounters::SHIFT;
     current.raise(headroom);
     if folds {
-        fold_pending(state);
+        fold_pending(state, size as i64);
     }
 }
 
@@ -100,7 +100,7 @@ pub fn count_pending_release(state: &ThreadCounters, size: usize) {
     // The first test is cheap and compares with the thread's own high-water mark; the second
     // compares with the sums.
     if headroom > most() && current.is_below(most()) {
-        fold_pending(state);
+        fold_pending(state, -(size as i64));
     }
 }
 
@@ -262,11 +262,21 @@ pub fn mapped(component: Component, by: i64, peaks: bool) {
     }
 }
 
-/// Folds the account of the current component and that of all components.
+/// Folds the account of the current component and that of all components after a change of `by`
+/// bytes, of which the pending counters keep the [`middle`].
 #[cold]
 #[inline(never)]
-fn fold_pending(state: &ThreadCounters) {
-    fold(state, &[state.current.component.load(Relaxed) as usize % LIMIT, ALL], 0);
+fn fold_pending(state: &ThreadCounters, by: i64) {
+    let index = state.current.component.load(Relaxed) as usize % LIMIT;
+    let kept = middle(by, most() >> PendingCounters::SHIFT);
+    fold(state, &[index, ALL], kept);
+    if kept != 0 {
+        state.current.write(|| {
+            state.level(index).start_at(0);
+            state.all.start_at(0);
+            state.current.start_at(kept);
+        });
+    }
     run_deferred(state);
 }
 
@@ -356,6 +366,27 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn large_blocks_of_one_size_in_turns_are_folded_once() {
+        let state = Box::new(ThreadCounters::new(7));
+        know(247);
+        restart(&state, PendingCounters::FAR, 247);
+        let size = 2 * PENDING_LIMIT as usize;
+        let owned = || sums::owned_beyond_threads(247) + sums::level_seen(&state, 247).0;
+        let turn = || {
+            count_pending_allocation(&state, left_after(&state, size).unwrap(), size);
+            assert_eq!(owned(), size as i64);
+            count_pending_release(&state, size);
+            assert_eq!(owned(), 0);
+        };
+        turn();
+        let folds = state.current.folds();
+        (0..20).for_each(|_| turn());
+        assert_eq!(state.current.folds(), folds);
+        fold_all(&state);
+        assert_eq!(sums::owned_beyond_threads(247), 0);
     }
 
     #[test]

@@ -32,19 +32,54 @@ pub extern "C-unwind" fn enter(
     {
         // SAFETY: a thread that has a caller has counters, which are never freed.
         let state: &ThreadCounters = unsafe { &*local.state.get().cast::<ThreadCounters>() };
+        if size >= large::FROM {
+            return enter_large(state, chunk, block, size, caller, stack);
+        }
         if let Some(left) = left_after(state, size)
-            && insert(state, block as usize, size)
+            && GRANULES.change_near(state, block as usize, size, current(state), 1)
         {
-            let place = place_of_tag(block, chunk);
-            let slack = place as usize - block as usize - size;
-            let word = tag::marked(block as usize, slack, state.current.mark.load(Relaxed));
-            // SAFETY: the last bytes of the block, which the program does not know yet.
-            unsafe { place.write_unaligned(word) };
-            count_pending_allocation(state, left, size);
-            return block;
+            return finish_entry(state, left, chunk, block, size);
         }
     }
     blocks::enter(block, size, caller, stack)
+}
+
+/// Does what [`enter`] does, for a block of the table of large blocks.
+#[inline(never)]
+fn enter_large(
+    state: &ThreadCounters,
+    chunk: usize,
+    block: *mut u8,
+    size: usize,
+    caller: usize,
+    stack: usize,
+) -> *mut u8 {
+    let component = current(state);
+    if let Some(left) = left_after(state, size)
+        && LARGE.insert(block as usize, size, component, state.number())
+    {
+        IN_FLIGHT.entered(usize::from(component.0) % LIMIT, size);
+        return finish_entry(state, left, chunk, block, size);
+    }
+    blocks::enter(block, size, caller, stack)
+}
+
+/// Writes the tag of a block that is in its table, and counts the block.
+#[inline(always)]
+fn finish_entry(
+    state: &ThreadCounters,
+    left: i64,
+    chunk: usize,
+    block: *mut u8,
+    size: usize,
+) -> *mut u8 {
+    let place = place_of_tag(block, chunk);
+    let slack = place as usize - block as usize - size;
+    let word = tag::marked(block as usize, slack, state.current.mark.load(Relaxed));
+    // SAFETY: the last bytes of the block, which the program does not know yet.
+    unsafe { place.write_unaligned(word) };
+    count_pending_allocation(state, left, size);
+    block
 }
 
 /// Frees a block and, if the block is in the ledger, removes it from the ledger.
@@ -70,12 +105,13 @@ pub unsafe fn free(block: *mut u8) {
         {
             // SAFETY: a thread that has a mark has counters, which are never freed.
             let state: &ThreadCounters = unsafe { &*local.state.get().cast::<ThreadCounters>() };
-            if remove(state, block as usize, size) {
-                // SAFETY: the tag of a live block.
-                unsafe { place.write_unaligned(0) };
-                count_pending_release(state, size);
-                // SAFETY: guaranteed by the caller.
-                return unsafe { next_allocator::quick_free()(block) };
+            if size >= large::FROM {
+                // SAFETY: guaranteed by the caller; the place of its tag.
+                return unsafe { free_large(state, block, size, place) };
+            }
+            if GRANULES.change_near(state, block as usize, size, current(state), -1) {
+                // SAFETY: as above.
+                return unsafe { finish_free(state, block, size, place) };
             }
         }
     }
@@ -89,38 +125,36 @@ fn place_of_tag(block: *mut u8, chunk: usize) -> *mut u64 {
     block.wrapping_add(chunk).wrapping_sub(next_allocator::OVERHEAD).cast::<u64>()
 }
 
-/// Enters a block of the current component into its table. Returns false if the fast path cannot do
-/// this.
-#[inline(always)]
-fn insert(state: &ThreadCounters, start: usize, size: usize) -> bool {
-    let component = Component(state.current.component.load(Relaxed) as u16);
-    if size < large::FROM {
-        return GRANULES.change_near(state, start, size, component, 1);
-    }
-    insert_large(state, start, size, component)
-}
-
+/// Does what [`free`] does, for a block of the table of large blocks.
+///
+/// # Safety
+/// As for `free`; `place` is that of the block's tag.
 #[inline(never)]
-fn insert_large(state: &ThreadCounters, start: usize, size: usize, component: Component) -> bool {
-    let is_inserted = LARGE.insert(start, size, component, state.number());
-    if is_inserted {
-        IN_FLIGHT.entered(usize::from(component.0) % LIMIT, size);
+unsafe fn free_large(state: &ThreadCounters, block: *mut u8, size: usize, place: *mut u64) {
+    if LARGE.remove(block as usize) {
+        // SAFETY: guaranteed by the caller.
+        return unsafe { finish_free(state, block, size, place) };
     }
-    is_inserted
+    // SAFETY: guaranteed by the caller; nothing was done above.
+    unsafe { free_generally(block) }
 }
 
-/// Removes a block of the current component from its table. Returns false if the fast path cannot
-/// do this.
+/// Erases the tag of a block that is no longer in its table, counts the release, and frees the
+/// block.
+///
+/// # Safety
+/// As for [`free_large`].
 #[inline(always)]
-fn remove(state: &ThreadCounters, start: usize, size: usize) -> bool {
-    let component = Component(state.current.component.load(Relaxed) as u16);
-    if size < large::FROM {
-        return GRANULES.change_near(state, start, size, component, -1);
-    }
-    remove_large(start)
+unsafe fn finish_free(state: &ThreadCounters, block: *mut u8, size: usize, place: *mut u64) {
+    // SAFETY: the tag of a live block.
+    unsafe { place.write_unaligned(0) };
+    count_pending_release(state, size);
+    // SAFETY: guaranteed by the caller.
+    unsafe { next_allocator::quick_free()(block) }
 }
 
-#[inline(never)]
-fn remove_large(start: usize) -> bool {
-    LARGE.remove(start)
+/// Returns the current component of the thread.
+#[inline(always)]
+fn current(state: &ThreadCounters) -> Component {
+    Component(state.current.component.load(Relaxed) as u16)
 }

@@ -200,13 +200,14 @@ impl Table {
         component: Component,
         sign: i32,
     ) {
-        if !near::change(state, start, length, component, sign) {
+        if !near::change_any(state, start, length, component, sign) {
             self.change_generally(state, start, length, component, sign);
         }
     }
 
-    /// Does what [`Table::change`] does if the fast path can. Returns false, with nothing changed,
-    /// if it cannot.
+    /// Does what [`Table::change`] does for a block of the thread's current component: in most
+    /// granules, the first slot holds its bytes. Returns false, with nothing changed, if another
+    /// slot does.
     #[inline(always)]
     pub fn change_near(
         &self,
@@ -216,7 +217,7 @@ impl Table {
         component: Component,
         sign: i32,
     ) -> bool {
-        near::change(state, start, length, component, sign)
+        near::change_first(state, start, length, component, sign)
     }
 
     /// Does what [`Table::change`] does where [`near`] cannot.

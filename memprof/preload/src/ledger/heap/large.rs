@@ -144,6 +144,7 @@ impl Table {
 
     /// Inserts a block. Returns false if there is no room. Called by the thread that holds the
     /// counters with this number.
+    #[inline(always)]
     pub fn insert(&self, start: usize, length: usize, component: Component, state: u32) -> bool {
         let what = (length as u64) << LENGTH_SHIFT | u64::from(component.0) & COMPONENT_MASK;
         let alone = |word: &AtomicUsize| arch::claim(word, CLAIMED);
@@ -183,6 +184,7 @@ impl Table {
 
     /// Removes a block. Returns false if it is not in the table. Called only by the thread that may
     /// free the block.
+    #[inline(always)]
     pub fn remove(&self, start: usize) -> bool {
         match self.find(start) {
             Some(entry) => {

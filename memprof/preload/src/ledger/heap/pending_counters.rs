@@ -142,6 +142,12 @@ impl PendingCounters {
         });
     }
 
+    /// Sets the level to `level` bytes of blocks that were counted before. Called only after a restart,
+    /// within [`PendingCounters::write`].
+    pub fn start_at(&self, level: i64) {
+        self.high.store(level, Relaxed);
+    }
+
     /// Makes a change that no reader may see halfway. Called only by the thread that holds the
     /// counters, or when no thread holds them.
     #[inline(always)]

@@ -1,6 +1,6 @@
-//! Fast path of a change of a granule. It applies if the thread owns the leaf and has it cached,
-//! and if one of the owner's slots holds the component and has room for the change. Otherwise
-//! nothing is done.
+//! Fast paths of a change of a granule. They apply if the thread owns the leaf and has it cached,
+//! and if the owner's first slot, or another one, holds the component and has room for the change.
+//! Otherwise nothing is done.
 
 use core::hint::select_unpredictable;
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -11,15 +11,42 @@ use super::{
 use crate::base::component::Component;
 use crate::ledger::heap::ThreadCounters;
 
-/// Does what [`super::Table::change`] does. Returns false, with nothing changed, if the fast path
-/// does not apply.
+/// Does what [`super::Table::change`] does, in the owner's first slot. Returns false, with nothing
+/// changed, if the fast path does not apply.
 #[inline(always)]
-pub fn change(
+pub fn change_first(
     state: &ThreadCounters,
     start: usize,
     length: usize,
     component: Component,
     sign: i32,
+) -> bool {
+    change(state, start, length, component, sign, |_, _, _| false)
+}
+
+/// Does what [`change_first`] does, in any of the owner's slots.
+#[inline(always)]
+pub fn change_any(
+    state: &ThreadCounters,
+    start: usize,
+    length: usize,
+    component: Component,
+    sign: i32,
+) -> bool {
+    change(state, start, length, component, sign, |leaf, amount, wanted| {
+        change_other(state, leaf, start, amount, wanted)
+    })
+}
+
+/// Changes the granule of a block. `change_other` changes another slot than the first.
+#[inline(always)]
+fn change(
+    state: &ThreadCounters,
+    start: usize,
+    length: usize,
+    component: Component,
+    sign: i32,
+    change_other: impl FnOnce(&CachedLeaf, i64, u32) -> bool,
 ) -> bool {
     if length.wrapping_sub(1) >= FAR - 1 {
         return false;
@@ -36,7 +63,7 @@ pub fn change(
     if first as u32 & 0xff == wanted {
         let Some(after) = first.checked_add(amount << FIRST_SHIFT) else { return false };
         front.first.store(after, Relaxed);
-    } else if !change_other(state, leaf, start, amount, wanted) {
+    } else if !change_other(leaf, amount, wanted) {
         return false;
     }
     let more = if sign == 1 { beyond(component, length - inside) } else { 0 };

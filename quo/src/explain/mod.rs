@@ -218,10 +218,11 @@ impl fmt::Display for Explanation {
                 write!(out, ", {count} {}", place::counted(*kind, *count))?;
             }
         }
-        writeln!(out, "; allowed CPUs {}", self.allowed)?;
+        write!(out, "; allowed CPUs {}", self.allowed)?;
         if let Some(path) = &self.kept_in {
-            writeln!(out, "described in {}, for later processes", path.display())?;
+            write!(out, "; description kept in {}", path.display())?;
         }
+        writeln!(out)?;
         if self.simulated {
             writeln!(out, "simulated machine: masks are remembered, nothing is really bound")?;
         }

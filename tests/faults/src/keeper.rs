@@ -121,6 +121,8 @@ fn left_in(directory: &Path) -> Result<Option<String>> {
     for entry in fs::read_dir(directory).context("listing the directory of segments")? {
         names.push(entry?.file_name());
     }
+    // The description of the machine stays for later processes.
+    names.retain(|name| !name.to_string_lossy().starts_with("quo-machine-"));
     Ok((!names.is_empty()).then(|| format!("left in the directory of segments: {names:?}")))
 }
 

@@ -77,6 +77,14 @@ fn read_version() -> u64 {
     opened.fresh_version()
 }
 
+/// Returns the list of allowed CPUs, as the kernel writes it, if the [`version`] is still this one.
+/// Equal lists of two control groups allow the same CPUs.
+pub(super) fn list_at(version: u64) -> Option<Vec<u8>> {
+    let files = Files::open();
+    (files.version()? == version)
+        .then(|| files.cpus.as_ref().and_then(contents).unwrap_or_default())
+}
+
 /// Returns the CPUs of a machine that this process may use at a [`version`], whatever other
 /// processes may use.
 pub(super) fn allowed(machine: &Topology, version: u64) -> Result<CpuSet, Error> {
@@ -169,6 +177,13 @@ mod tests {
         let before = version();
         assert_eq!(version(), before);
         assert_eq!(Files::open().fresh_version(), before);
+    }
+
+    #[test]
+    fn list_is_that_of_its_version_only() {
+        let seen = version();
+        assert!(!list_at(seen).unwrap().is_empty());
+        assert_eq!(list_at(seen.wrapping_add(1)), None);
     }
 
     #[test]

@@ -34,7 +34,7 @@ const USED: [(usize, &str); 5] = [
 pub fn read(from: impl BufRead, settings: LogSettings) -> Result<Log, InputError> {
     let mut lines = Lines::new(from, settings.wrong_lines);
     let mut header = Header::default();
-    let mut jobs: Vec<(JobSpec, f64)> = Vec::new();
+    let (mut jobs, mut hours) = (Vec::new(), Vec::new());
     let mut times = Times::default();
     let mut numbers: HashMap<u64, u64> = HashMap::new();
     // Bursts of jobs without a line for the whole job so far.
@@ -58,13 +58,14 @@ pub fn read(from: impl BufRead, settings: LogSettings) -> Result<Log, InputError
                     bursts.insert(id, number);
                 }
             }
-            Ok(Found::Job(mut job, id, hours)) => {
+            Ok(Found::Job(mut job, id, used)) => {
                 let times = numbers.entry(id).and_modify(|times| *times += 1).or_insert(1);
                 if *times > 1 {
                     lines.skipped.repeated += 1;
                     job.name = Name::Text(format!("{id}#{times}").into());
                 }
-                jobs.push((*job, hours));
+                jobs.push(*job);
+                hours.push(used);
             }
             Err(cause) => lines.wrong(number, cause)?,
         }
@@ -75,8 +76,12 @@ pub fn read(from: impl BufRead, settings: LogSettings) -> Result<Log, InputError
     if jobs.is_empty() && lines.skipped.wrong == 0 {
         return Err(InputError::Empty);
     }
-    jobs.sort_by_key(|(job, _)| job.submitted);
-    let (jobs, hours): (Vec<JobSpec>, Vec<f64>) = jobs.into_iter().unzip();
+    // Most logs are in this order, and pairs would double the memory of long ones.
+    if !jobs.is_sorted_by_key(|job| job.submitted) {
+        let mut pairs: Vec<(JobSpec, f64)> = jobs.into_iter().zip(hours).collect();
+        pairs.sort_by_key(|(job, _)| job.submitted);
+        (jobs, hours) = pairs.into_iter().unzip();
+    }
     let log = hours.iter().fold(0.0, |sum, it| sum + it);
     let skipped = lines.skipped;
     let hours = Hours { unit: "processor", log, jobs: hours, unknown: skipped.wrong };

@@ -108,6 +108,53 @@ fn waiting_rank_lends_to_regions_of_another() -> Result<()> {
     Ok(())
 }
 
+/// Returns the last text before `word` in a program's line.
+fn before<'a>(outcome: &'a Outcome, word: &str) -> Result<&'a str> {
+    let (text, _) = outcome.stdout.split_once(word).with_context(|| outcome.report())?;
+    text.split_ascii_whitespace().last().context("no text before the word")
+}
+
+fn regions_of_llvms_runtime_borrow() -> Result<()> {
+    require_lending()?;
+    let folder = tempfile::tempdir()?;
+    let program = folder.path().join("imbalance");
+    let mut compiler = Command::new(mpicc());
+    for variable in ["OMPI_CC", "MPICH_CC"] {
+        compiler.env(variable, "clang");
+    }
+    compiler.args(["-std=gnu11", "-O2", "-fopenmp"]).arg("-o").arg(&program);
+    compiler.arg(Checkout::find()?.root().join("examples/imbalance/imbalance.c"));
+    let compiled = compiler.output()?;
+    if !compiled.status.success() {
+        let words = String::from_utf8_lossy(&compiled.stderr);
+        return Err(Skipped(format!("no clang with its OpenMP (libomp-dev): {words}")).into());
+    }
+    let arguments = ["5", "60", "5"];
+    let alone = two_ranks(None, BindTo::Core, &program, &arguments)?;
+    alone.expect_success()?;
+    let lent = two_ranks(Some(&["--report"]), BindTo::Core, &program, &arguments)?;
+    lent.expect_success()?;
+    ensure!(sum(&alone)? == sum(&lent)?, "{} and {}", alone.stdout, lent.stdout);
+    ensure!(lent.stdout.contains("at most 2 threads"), "{}\n{}", lent.stdout, lent.stderr);
+    ensure!(reported(&lent, 0, "borrowed")? > 0, "{}", lent.stderr);
+    Ok(())
+}
+
+fn threads_of_a_loan_work_on_lent_cpus_and_return() -> Result<()> {
+    require_lending()?;
+    let folder = tempfile::tempdir()?;
+    let program = compile("tests/programs/borrowed_places.c", folder.path())?;
+    let outcome = two_ranks(Some(&["--report"]), BindTo::Core, &program, &[])?;
+    outcome.expect_success()?;
+    let of = |word| before(&outcome, word)?.parse::<u32>().with_context(|| outcome.report());
+    let (shared, regions) = (of("regions on one CPU")?, of("regions of two threads")?);
+    ensure!(regions >= 100, "{}", outcome.report());
+    // The owner polls MPI in between, and the kernel may move a thread then.
+    ensure!(shared * 10 <= regions, "{}", outcome.report());
+    ensure!(outcome.stdout.contains("all threads are back"), "{}", outcome.report());
+    Ok(())
+}
+
 fn unbound_ranks_borrow_nothing_and_end_well() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = compile("examples/imbalance/imbalance.c", folder.path())?;
@@ -265,6 +312,8 @@ fn commands_status_is_quo_runs() -> Result<()> {
 
 quo_tests::suite! {
     waiting_rank_lends_to_regions_of_another
+    regions_of_llvms_runtime_borrow
+    threads_of_a_loan_work_on_lent_cpus_and_return
     unbound_ranks_borrow_nothing_and_end_well
     program_that_asks_for_its_threads_keeps_them
     malleable_program_is_told_the_most_threads

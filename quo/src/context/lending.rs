@@ -22,6 +22,13 @@ impl Drop for Lending<'_> {
     }
 }
 
+/// What a loan does with the threads of the rank.
+enum Bind {
+    /// Binds the threads that follow the caller to its own CPUs and the borrowed ones.
+    Push,
+    Nothing,
+}
+
 /// CPUs that a rank has borrowed, see [`Context::borrow`]. They are given back on drop.
 #[derive(Debug)]
 #[must_use = "the CPUs are given back as soon as this is dropped"]
@@ -185,6 +192,21 @@ impl Context {
     /// ```
     #[doc(alias = "QUO_borrow")]
     pub fn borrow(&self) -> Result<Borrowed<'_>, Error> {
+        self.borrow_and(Bind::Push)
+    }
+
+    /// Borrows CPUs without binding any thread, for callers that bind threads to the borrowed CPUs
+    /// themselves; see [`borrow`](Self::borrow). They must have left these CPUs before
+    /// [`give_back`](Self::give_back). Local.
+    ///
+    /// # Errors
+    /// As [`borrow`](Self::borrow), but for [`Error::Bind`].
+    #[doc(hidden)]
+    pub fn borrow_unbound(&self) -> Result<Borrowed<'_>, Error> {
+        self.borrow_and(Bind::Nothing)
+    }
+
+    fn borrow_and(&self, bind: Bind) -> Result<Borrowed<'_>, Error> {
         const CALL: &str = "borrow CPUs";
         self.check(CALL)?;
         let mut loan = self.shared.loan();
@@ -217,15 +239,24 @@ impl Context {
         if cpus.is_empty() {
             return Ok(nothing(&own));
         }
-        let bound = self.push(&Target::Cpus(own.intersection(allowed).union(&cpus)))?;
+        let all = own.intersection(allowed).union(&cpus);
+        let (bound, depth) = match bind {
+            Bind::Push => {
+                let bound = self.push(&Target::Cpus(all))?;
+                (bound, Some(self.push_depth()))
+            }
+            Bind::Nothing => (all, None),
+        };
         if loans.are_wanted() {
             // An owner that returned may have moved to other CPUs: only CPUs that are still lent
             // are known to be free for this rank, whose binding the next borrower reads.
-            self.pop()?;
+            if depth.is_some() {
+                self.pop()?;
+            }
             return Ok(nothing(&own));
         }
         let loans = Arc::new(loans);
-        *loan = Some(Loan { loans: Arc::clone(&loans), depth: self.push_depth() });
+        *loan = Some(Loan { loans: Arc::clone(&loans), depth });
         let cpus = cpus.intersection(&bound);
         Ok(Borrowed {
             context: self,
@@ -263,12 +294,15 @@ impl Context {
         let mut loan = self.shared.loan();
         let Some(Loan { loans, depth }) = &*loan else { return Ok(false) };
         let now = self.push_depth();
-        if now > *depth {
-            let reason = format!("{} bindings pushed since have not been popped", now - depth);
-            return Err(Error::Busy { call: CALL, reason });
-        }
-        // An extra pop may have removed the binding already.
-        let popped = if now == *depth { self.pop() } else { Ok(()) };
+        let popped = match *depth {
+            Some(depth) if now > depth => {
+                let reason = format!("{} bindings pushed since have not been popped", now - depth);
+                return Err(Error::Busy { call: CALL, reason });
+            }
+            Some(depth) if now == depth => self.pop(),
+            // Nothing was pushed, or an extra pop has removed the binding already.
+            _ => Ok(()),
+        };
         loans.give_back();
         *loan = None;
         popped.map(|()| true)

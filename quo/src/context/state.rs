@@ -58,11 +58,11 @@ pub(super) struct PushedMemory {
     pub(super) before: KernelPolicy,
 }
 
-/// Loans of this rank, and the push depth at which they were taken.
+/// Loans of this rank, and the push depth at which they were taken; `None` if nothing was pushed.
 #[derive(Debug)]
 pub(super) struct Loan {
     pub(super) loans: Arc<Loans>,
-    pub(super) depth: usize,
+    pub(super) depth: Option<usize>,
 }
 
 /// This rank's pushes, and the part of the state that pushes need, so that they lock only this.

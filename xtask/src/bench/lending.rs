@@ -46,6 +46,8 @@ struct Turn {
 
 pub struct Lending {
     quo_run: Vec<Turn>,
+    /// With the runtime of the peer, by `quo-run` and by the peer.
+    quo_run_there: Vec<Turn>,
     dlb: Vec<Turn>,
 }
 
@@ -62,6 +64,7 @@ enum With<'a> {
     QuoRun,
     /// An OpenMP runtime in place of the compiler's.
     Runtime(&'a Peer<'a>),
+    QuoRunThere(&'a Peer<'a>),
     Dlb(&'a Peer<'a>),
 }
 
@@ -81,16 +84,18 @@ pub fn run(rounds: u8, peer: Option<&Peer<'_>>) -> Result<Lending> {
     compiler.arg(project::root().join("examples/imbalance/imbalance.c"));
     run_compiler(compiler.arg("-o").arg(&example))?;
     let programs = Programs { example, quo_run };
-    let (mut quo_run, mut dlb) = (Vec::new(), Vec::new());
+    let (mut quo_run, mut quo_run_there, mut dlb) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..TURNS * usize::from(rounds) {
         let (without, with) = (programs.pair(&With::Nothing)?, programs.pair(&With::QuoRun)?);
         quo_run.push(Turn { without, with });
         if let Some(peer) = peer {
             let without = programs.pair(&With::Runtime(peer))?;
+            let with = programs.pair(&With::QuoRunThere(peer))?;
+            quo_run_there.push(Turn { without, with });
             dlb.push(Turn { without, with: programs.pair(&With::Dlb(peer))? });
         }
     }
-    Ok(Lending { quo_run, dlb })
+    Ok(Lending { quo_run, quo_run_there, dlb })
 }
 
 impl Programs {
@@ -101,13 +106,18 @@ impl Programs {
     fn seconds(&self, with: &With<'_>, work: [&str; 2]) -> Result<f64> {
         let launcher = Launcher::find()?;
         let launch = launcher.command(2, BindTo::Core);
-        let lends = matches!(with, With::QuoRun);
+        let lends = matches!(with, With::QuoRun | With::QuoRunThere(_));
         let program: &Path = if lends { &self.quo_run } else { Path::new("env") };
         let mut command = Command::new(program);
         command.args(lends.then_some("--")).arg(launch.get_program()).args(launch.get_args());
         command.envs(launch.get_envs().filter_map(|(name, value)| Some((name, value?))));
         let objects = match with {
             With::Nothing | With::QuoRun => None,
+            // `quo-run` adds its object to the list, and passes it on.
+            With::QuoRunThere(peer) => {
+                command.env("LD_PRELOAD", peer.runtime);
+                None
+            }
             With::Runtime(peer) => Some(peer.runtime.as_os_str().to_owned()),
             With::Dlb(peer) => Some(std::env::join_paths([peer.dlb, peer.runtime])?),
         };
@@ -131,6 +141,7 @@ impl Lending {
     pub fn lines(&self) -> Vec<[String; 4]> {
         let mut lines = lines("quo-run", &self.quo_run);
         if !self.dlb.is_empty() {
+            lines.extend(self::lines("quo-run, LLVM's OpenMP", &self.quo_run_there));
             lines.extend(self::lines("DLB, LLVM's OpenMP", &self.dlb));
         }
         lines
@@ -140,7 +151,11 @@ impl Lending {
         let pair = |pair: Pair| json!({"uneven": pair.uneven, "even": pair.even});
         let turn = |turn: &Turn| json!({"without": pair(turn.without), "with": pair(turn.with)});
         let all = |turns: &[Turn]| turns.iter().map(turn).collect::<Value>();
-        json!({"quo_run": all(&self.quo_run), "dlb": all(&self.dlb)})
+        json!({
+            "quo_run": all(&self.quo_run),
+            "quo_run_there": all(&self.quo_run_there),
+            "dlb": all(&self.dlb),
+        })
     }
 }
 

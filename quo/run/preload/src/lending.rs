@@ -12,7 +12,7 @@ use quo::context::CreateOptions;
 use quo::group::LocalGroup;
 
 use crate::job::Place;
-use crate::presence;
+use crate::{places, presence};
 
 static CONTEXT: OnceLock<Context> = OnceLock::new();
 /// Reason why there is no context, if creating it failed.
@@ -97,6 +97,11 @@ fn meet(place: &Place) -> Result<(), String> {
     let group = LocalGroup::meet(&name, directory, place.rank, place.size).map_err(text)?;
     let options = CreateOptions::new().with_directory(directory);
     let context = Context::create_with(group, options).map_err(text)?;
+    // The first rank's part is the whole table.
+    let bytes = if place.rank == 0 { places::TABLE_BYTES } else { 0 };
+    if let Ok(table) = context.allocate(bytes) {
+        places::share(table);
+    }
     let _ = CONTEXT.set(context);
     Ok(())
 }
@@ -130,13 +135,13 @@ pub fn lend() -> usize {
     given
 }
 
-/// Takes the rank's CPUs back. Returns true if it lent them.
+/// Takes the rank's CPUs back, if it lent them.
 #[inline]
-pub fn reclaim() -> bool {
-    let Some(context) = CONTEXT.get().filter(|_| LENDS.load(Relaxed)) else { return false };
+pub fn reclaim() {
+    let Some(context) = CONTEXT.get().filter(|_| LENDS.load(Relaxed)) else { return };
     let _ = context.stop_lending();
     LENDS.store(false, Relaxed);
-    true
+    places::evict();
 }
 
 /// Returns the number of threads to use beyond the program's own number, `own`, in the region that
@@ -185,21 +190,27 @@ fn borrow() -> usize {
     if lenders == 0 {
         return 0;
     }
-    let Ok(loan) = context.borrow() else { return 0 };
+    let Ok(loan) = context.borrow_unbound() else { return 0 };
     let cpus = loan.cpus().len().min(room);
-    loan.keep();
     if cpus > 0 {
+        places::begin(OWN_CPUS.load(Relaxed), loan.cpus());
         BORROWED.store(cpus, Relaxed);
         LENDERS.store(lenders, Relaxed);
         TIMES_BORROWED.fetch_add(1, Relaxed);
         REGIONS.fetch_add(u64::from(borrowed == 0), Relaxed);
     }
+    loan.keep();
     cpus
+}
+
+/// Returns true if this rank has borrowed CPUs.
+pub fn borrows() -> bool {
+    BORROWED.load(Relaxed) > 0
 }
 
 /// Returns true if an owner wants back what this rank has borrowed. One load per owner.
 pub fn is_wanted() -> bool {
-    BORROWED.load(Relaxed) > 0 && context().is_some_and(Context::is_wanted_back)
+    borrows() && context().is_some_and(Context::is_wanted_back)
 }
 
 /// Gives back all borrowed CPUs. Returns their number.
@@ -207,6 +218,7 @@ pub fn give_back() -> usize {
     let borrowed = BORROWED.load(Relaxed);
     if borrowed > 0 {
         BORROWED.store(0, Relaxed);
+        places::end();
         if let Some(context) = CONTEXT.get() {
             let _ = context.give_back();
         }

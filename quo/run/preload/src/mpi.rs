@@ -176,10 +176,8 @@ extern "C" fn left(function: usize) {
     {
         say(&note);
     }
-    if openmp::is_main() && lending::reclaim() {
-        // A borrower's thread that this rank displaces delays its whole region: let it finish its
-        // part first.
-        real_yield();
+    if openmp::is_main() {
+        lending::reclaim();
     }
 }
 

@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use memprof_boundary::thread;
 
-use crate::lending;
+use crate::{lending, places};
 
 /// True if the user states that regions may have any number of threads.
 static MALLEABLE: AtomicBool = AtomicBool::new(false);
@@ -112,10 +112,17 @@ pub fn is_main() -> bool {
     MAIN.load(Relaxed) == thread::block() as usize
 }
 
+/// Returns true once a thread owns the rank's CPUs: the process is a rank.
+pub fn has_main() -> bool {
+    MAIN.load(Relaxed) != 0
+}
+
 /// Functions of the loaded runtime; zero if there is none.
 static IN_PARALLEL: AtomicUsize = AtomicUsize::new(0);
 static GET: AtomicUsize = AtomicUsize::new(0);
 static SET: AtomicUsize = AtomicUsize::new(0);
+static NUMBER: AtomicUsize = AtomicUsize::new(0);
+static TEAM: AtomicUsize = AtomicUsize::new(0);
 
 /// Finds the runtime. Must be called before the program starts.
 pub fn start() {
@@ -124,12 +131,19 @@ pub fn start() {
         (c"omp_in_parallel", &IN_PARALLEL),
         (c"omp_get_max_threads", &GET),
         (c"omp_set_num_threads", &SET),
+        (c"omp_get_thread_num", &NUMBER),
+        (c"omp_get_num_threads", &TEAM),
     ] {
         // SAFETY: a NUL-terminated text. The result is used after the call, so that the call is not
         // a tail call: the loader examines its return address.
         let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
         word.store(core::hint::black_box(found) as usize, Relaxed);
     }
+}
+
+/// Returns an address in the runtime; 0 if there is none.
+pub fn runtime() -> usize {
+    IN_PARALLEL.load(Relaxed)
 }
 
 fn ask(function: &AtomicUsize) -> Option<usize> {
@@ -189,10 +203,56 @@ fn give_back_if_wanted() {
     }
 }
 
+/// The program's function of a region and its data, with which each thread of the team is called.
+#[repr(C)]
+struct Outlined {
+    /// First word of the data, which the runtime reads if the region has reductions.
+    first: usize,
+    function: usize,
+    data: usize,
+}
+
+/// Gives the calling thread its place, and continues in the program's function.
+///
+/// # Safety
+/// `outlined` is that of the region that the thread starts.
+unsafe extern "C-unwind" fn placed(outlined: *const Outlined) {
+    // SAFETY: the region's, which ends after all of its threads have returned.
+    let outlined = unsafe { &*outlined };
+    places::take(ask(&NUMBER).unwrap_or(0), ask(&TEAM).unwrap_or(1));
+    // SAFETY: the program's function and its data.
+    unsafe {
+        let function: unsafe extern "C-unwind" fn(usize) = core::mem::transmute(outlined.function);
+        function(outlined.data);
+    }
+}
+
+/// Prepares a region for which the runtime of OMPT would have `asked` threads. Returns true if it is
+/// one of the main thread, outside other regions.
+pub fn begin_region(asked: usize) -> bool {
+    if !is_main() || is_in_region() {
+        return false;
+    }
+    let own = own();
+    let is_free = asked == own + EXTRA.load(Relaxed)
+        || MALLEABLE.load(Relaxed) && asked == lending::most_threads(own);
+    if is_free {
+        set_extra(lending::extra_threads(own));
+    } else {
+        lending::borrow_for_team(asked);
+    }
+    true
+}
+
+/// Ends a region for which [`begin_region`] returned true.
+pub fn end_region() {
+    give_back_if_wanted();
+}
+
 /// # Safety
 /// `real` is a function that starts regions, and the words are those of a call of it.
 unsafe fn region(real: &AtomicUsize, words: [usize; 8]) -> usize {
-    let [a, b, mut asked, d, e, f, g, h] = words;
+    let [mut function, mut data, mut asked, d, e, f, g, h] = words;
     let is_ours = is_main() && !is_in_region();
     // A number other than the one the program was given is meant literally.
     let own = own();
@@ -206,10 +266,18 @@ unsafe fn region(real: &AtomicUsize, words: [usize; 8]) -> usize {
     } else if is_ours {
         lending::borrow_for_team(asked as u32 as usize);
     }
+    let has_reductions = core::ptr::eq(real, &raw const real::GOMP_parallel_reductions);
+    // SAFETY: data of a region with reductions begins with their list.
+    let first = if has_reductions { unsafe { *(data as *const usize) } } else { 0 };
+    let outlined = Outlined { first, function, data };
+    if is_ours && lending::borrows() {
+        function = placed as *const () as usize;
+        data = core::ptr::from_ref(&outlined) as usize;
+    }
     // SAFETY: by this function's contract.
     let result = unsafe {
         let real: Region = core::mem::transmute(real.load(Relaxed));
-        real(a, b, asked, d, e, f, g, h)
+        real(function, data, asked, d, e, f, g, h)
     };
     if is_ours {
         give_back_if_wanted();

@@ -27,7 +27,11 @@ extern "C" fn loaded() {
 /// CPUs.
 fn binds_threads(value: impl Fn(&str) -> Option<String>) -> bool {
     let binds = value("OMP_PROC_BIND").is_some_and(|text| !text.eq_ignore_ascii_case("false"));
-    binds || value("OMP_PLACES").is_some() || value("GOMP_CPU_AFFINITY").is_some()
+    // Intel's variable also has kinds that bind nothing.
+    let intel = value("KMP_AFFINITY")
+        .is_some_and(|text| !["none", "disabled"].iter().any(|kind| text.contains(kind)));
+    let places = ["OMP_PLACES", "GOMP_CPU_AFFINITY"];
+    binds || intel || places.iter().any(|name| value(name).is_some())
 }
 
 /// Returns the number of CPUs of the machine that are not this rank's own.
@@ -47,6 +51,8 @@ mod tests {
             binds_threads(|asked| (asked == name).then(|| text.to_owned()))
         };
         assert!(binds("OMP_PROC_BIND", "close") && binds("OMP_PLACES", "cores"));
+        assert!(binds("KMP_AFFINITY", "granularity=fine,compact"));
+        assert!(!binds("KMP_AFFINITY", "verbose,none"));
         assert!(!binds("OMP_PROC_BIND", "FALSE") && !binds("HOME", "/"));
     }
 }

@@ -60,6 +60,19 @@ pub fn share(part: u64, whole: u64) -> u32 {
     }
 }
 
+/// Formats a number with commas between thousands: `60,000`.
+pub fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
 /// Formats a number with a noun: `1 rank`, `4 ranks`.
 pub fn count(number: usize, what: &str) -> String {
     match number {

@@ -103,6 +103,12 @@ pub fn name(function: usize) -> &'static str {
     }
 }
 
+/// Returns the number of machine words that a function takes.
+#[must_use]
+pub fn words(function: usize) -> usize {
+    FUNCTIONS.get(function).map_or(0, |(_, words)| usize::from(*words))
+}
+
 /// Purpose of a function, for sums of times.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[repr(u8)]

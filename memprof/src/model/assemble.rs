@@ -1,11 +1,12 @@
 //! Combination of processes into a job: one clock, one axis, sums per node.
 
+use super::handle::CollectHandles;
 use super::join::{self, Claim, Join};
 use super::sharing::Sharing;
 use super::site::Collect;
 use super::{
-    BINS, Job, MissingRanks, Moment, Node, Note, Object, OwnPeak, ProcessKey, Rank, Shared, Site,
-    State, Timeline, Touches, Unread, balance, jobs, phase, statistics,
+    BINS, HandleSite, Job, MissingRanks, Moment, Node, Note, Object, OwnPeak, ProcessKey, Rank,
+    Shared, Site, State, Timeline, Touches, Unread, balance, jobs, phase, statistics,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -41,6 +42,8 @@ pub struct Reduced {
     pub objects: Vec<Object>,
     /// Sampled sites.
     pub sites: Vec<Site>,
+    /// Places that make MPI objects; their frames refer to `objects`.
+    pub handles: Vec<HandleSite>,
     /// Notes of the profiler.
     pub notes: Vec<(u32, Arc<str>)>,
 }
@@ -132,6 +135,7 @@ pub struct Assembler {
     axis: Axis,
     nodes: BTreeMap<(Arc<str>, [u8; 16]), Collecting>,
     sites: Collect,
+    handles: CollectHandles,
     notes: Vec<Note>,
     known_notes: HashMap<(u32, Arc<str>), usize>,
     processes: u32,
@@ -207,6 +211,7 @@ impl Assembler {
             axis,
             nodes: BTreeMap::new(),
             sites: Collect::default(),
+            handles: CollectHandles::default(),
             notes: Vec::new(),
             known_notes: HashMap::new(),
             processes: 0,
@@ -215,7 +220,8 @@ impl Assembler {
 
     /// Adds a process, which must be added only once.
     pub fn add(&mut self, clock: &Clock, reduced: Reduced) {
-        let Reduced { mut rank, mut timeline, totals, shared, objects, sites, notes } = reduced;
+        let Reduced { mut rank, mut timeline, totals, shared, objects, sites, handles, notes } =
+            reduced;
         rank.offset_ns = self.axis.offset_ns(clock);
         rank.left = self.axis.has_left(clock, rank.state);
         timeline.start_ns = timeline.start_ns.saturating_add(rank.offset_ns);
@@ -228,7 +234,12 @@ impl Assembler {
         let own = own_peak(&rank, &on_axis, &claims);
         let unseen = unseen(&rank, &axis);
 
-        self.sites.add_process(objects, sites);
+        let numbers = self.sites.add_process(objects, sites);
+        for mut site in handles {
+            let object = numbers.get(site.frame.object as usize);
+            site.frame.object = object.copied().unwrap_or(u32::MAX);
+            self.handles.add(site);
+        }
         for (code, text) in notes {
             let at = *self.known_notes.entry((code, text.clone())).or_insert_with(|| {
                 self.notes.push(Note { code, text, processes: 0, example: rank.label() });
@@ -271,12 +282,14 @@ impl Assembler {
             timeline.accumulate(&node.timeline);
         }
         timeline.sort();
+        let sites = self.sites.finish();
         let mut job = Job {
             folder,
             timeline,
             components: Vec::new(),
             phases: Vec::new(),
-            sites: self.sites.finish(),
+            handles: self.handles.finish(&sites),
+            sites,
             balance: balance::balance(&nodes),
             notes: self.notes,
             unread,

@@ -64,6 +64,7 @@ pub fn sharing(number: u32, pages: BTreeSet<u64>, bins: usize) -> Reduced {
             heat: Vec::new(),
             sampler: Sampler::default(),
             lost: Vec::new(),
+            handles: Vec::new(),
             touches: Touches::default(),
             faults: Vec::new(),
             damaged: false,
@@ -107,6 +108,7 @@ pub fn sharing(number: u32, pages: BTreeSet<u64>, bins: usize) -> Reduced {
         }],
         objects: Vec::new(),
         sites: Vec::new(),
+        handles: Vec::new(),
         notes: vec![(7, "said".into())],
     }
 }

@@ -3,7 +3,7 @@
 //! [`Job::load`] reduces each trace as it is read, so that a thousand ranks need no more memory
 //! than their summaries. The types here are plain data with pure functions.
 //!
-//! floors: missing_ranks < children < process_key < touch < site < join < running_processes <
+//! floors: missing_ranks < children < process_key < touch < site < handle < join < running_processes <
 //!     component < timeline < rank < balance < jobs < sharing < statistics < phase < error <
 //!     assemble < reduce < reread < load
 
@@ -12,6 +12,7 @@ mod balance;
 mod children;
 mod component;
 mod error;
+mod handle;
 mod jobs;
 mod join;
 mod load;
@@ -33,6 +34,9 @@ pub use balance::{Balance, ResidentExcess};
 pub use children::Child;
 pub use component::Group;
 pub use error::{LoadError, Unread};
+#[cfg(test)]
+pub use handle::tests as handle_tests;
+pub use handle::{HandleCount, HandleHeld, HandleSite};
 pub use jobs::JobPart;
 pub use join::{Join, Joined, JoinedFile, Shared};
 pub use load::files;
@@ -68,6 +72,9 @@ pub struct Job {
     pub phases: Vec<PhaseAcross>,
     /// Sampled allocation sites of all ranks, largest peak first.
     pub sites: Sites,
+    /// Places that make MPI objects, over all ranks: most memory first, then most alive.
+    #[serde(skip)]
+    pub handles: Vec<HandleSite>,
     /// First touches by owner and toucher, over all ranks; empty if page faults were not recorded.
     pub touches: Touches,
     /// Balance of the numbers.

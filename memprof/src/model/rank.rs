@@ -1,6 +1,6 @@
 //! One process.
 
-use super::{Child, Group, Moment, ProcessKey, Span, Touches};
+use super::{Child, Group, HandleCount, Moment, ProcessKey, Span, Touches};
 use serde::{Serialize, Serializer};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -53,6 +53,8 @@ pub struct Rank {
     pub sampler: Sampler,
     /// Rows that found no room; empty except in the largest processes.
     pub lost: Vec<Lost>,
+    /// MPI objects by kind; kinds of which none was made are not listed.
+    pub handles: Vec<HandleCount>,
     /// First touches by owner and toucher, if page faults were recorded.
     pub touches: Touches,
     /// Descriptions of the lost parts of the trace.

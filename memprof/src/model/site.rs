@@ -68,8 +68,9 @@ pub struct Collect {
 }
 
 impl Collect {
-    /// Adds the sites of one process, whose frames refer to `objects`.
-    pub fn add_process(&mut self, objects: Vec<Object>, sites: Vec<Site>) {
+    /// Adds the sites of one process, whose frames refer to `objects`. Returns the number of each
+    /// of these objects in the result.
+    pub fn add_process(&mut self, objects: Vec<Object>, sites: Vec<Site>) -> Vec<u32> {
         let known: Vec<u32> = objects.into_iter().map(|object| self.object(object)).collect();
         for mut site in sites {
             site.frames.retain_mut(|frame| {
@@ -79,6 +80,7 @@ impl Collect {
             });
             self.add(site);
         }
+        known
     }
 
     /// Returns the index of an object in the result.

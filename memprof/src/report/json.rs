@@ -1,6 +1,6 @@
 //! The whole report as JSON, for programs.
 
-use super::{Options, View, select, sites};
+use super::{Options, View, handles, select, sites};
 use crate::model::Job;
 use serde::Serialize;
 
@@ -10,7 +10,20 @@ const VERSION: u32 = 1;
 /// Kinds of numbers. Exact: counted. Sampled: exact at the moments of samples. Interval: a bound at
 /// every moment. Estimate: from a random sample, right on average.
 const KINDS: &[(&str, &[&str])] = &[
-    ("exact", &["owned", "owned_peak", "allocations", "frees", "allocated"]),
+    (
+        "exact",
+        &[
+            "owned",
+            "owned_peak",
+            "allocations",
+            "frees",
+            "allocated",
+            "made",
+            "freed",
+            "alive",
+            "alive_peak",
+        ],
+    ),
     (
         "sampled",
         &[
@@ -41,6 +54,8 @@ struct Document<'a, T> {
     part: &'a T,
     #[serde(skip_serializing_if = "Option::is_none")]
     named_sites: Option<Vec<sites::Named>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    handles: Option<Vec<handles::Named>>,
 }
 
 /// Returns the requested part.
@@ -49,17 +64,21 @@ struct Document<'a, T> {
 /// If the options name a rank, node or phase that the job does not have.
 pub fn text(job: &Job, options: &Options) -> anyhow::Result<String> {
     match select(job, options)? {
-        View::Job => document(job, Some(sites::named(&job.sites, job.started_ns, SITES))),
-        View::Rank(rank) => document(rank, None),
-        View::Node(node) => document(node, None),
-        View::Phase(phase) => document(phase, None),
+        View::Job => {
+            let sites = sites::named(&job.sites, job.started_ns, SITES);
+            document(job, Some(sites), Some(handles::named(job)))
+        }
+        View::Rank(rank) => document(rank, None, None),
+        View::Node(node) => document(node, None, None),
+        View::Phase(phase) => document(phase, None, None),
     }
 }
 
 fn document<T: Serialize>(
     part: &T,
     named_sites: Option<Vec<sites::Named>>,
+    handles: Option<Vec<handles::Named>>,
 ) -> anyhow::Result<String> {
-    let document = Document { memprof_report: VERSION, kinds: KINDS, part, named_sites };
+    let document = Document { memprof_report: VERSION, kinds: KINDS, part, named_sites, handles };
     Ok(serde_json::to_string(&document)? + "\n")
 }

@@ -2,6 +2,7 @@
 
 pub mod causes;
 pub mod grid;
+pub mod handles;
 pub mod html;
 pub mod json;
 pub mod pictures;
@@ -49,13 +50,20 @@ pub struct Options {
         conflicts_with_all = ["pid", "node", "phase"]
     )]
     pub sites: Option<u32>,
+    /// Show the places that make MPI objects, those with most memory alive first
+    #[arg(
+        long, value_name = "COUNT", num_args = 0..=1, default_missing_value = "10",
+        value_parser = clap::value_parser!(u32).range(1..),
+        conflicts_with_all = ["rank", "pid", "node", "phase", "sites"]
+    )]
+    pub handles: Option<u32>,
     /// Show all rows of the table
-    #[arg(short, long, conflicts_with_all = ["sites", "phase", "html", "svg"])]
+    #[arg(short, long, conflicts_with_all = ["sites", "handles", "phase", "html", "svg"])]
     pub all: bool,
     /// Print everything as JSON, into FILE if it is given
     #[arg(
         long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-",
-        conflicts_with_all = ["sites", "all"]
+        conflicts_with_all = ["sites", "handles", "all"]
     )]
     pub json: Option<PathBuf>,
     /// Write a self-contained page of the whole job
@@ -80,6 +88,7 @@ impl Options {
             node: None,
             phase: None,
             sites: None,
+            handles: None,
             all: false,
             json: None,
             html: None,
@@ -143,7 +152,10 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             true => drop(terminal::print(&text)?),
             false => wrote(file, output::write(file, text.as_bytes())?),
         }
-    } else if options.html.is_none() && options.svg.is_none() || options.sites.is_some() {
+    } else if options.html.is_none() && options.svg.is_none()
+        || options.sites.is_some()
+        || options.handles.is_some()
+    {
         terminal::print(&text(&job, &view, options)?)?;
     }
     Ok(ExitCode::SUCCESS)
@@ -247,6 +259,9 @@ fn text(job: &Job, view: &View, options: &Options) -> anyhow::Result<String> {
             View::Rank(rank) => sites::text(&rank.largest_sites()?, job.started_ns, limit, look),
             _ => sites::text(&job.sites, job.started_ns, limit, look),
         });
+    }
+    if let Some(count) = options.handles {
+        return Ok(handles::table(job, count as usize, look));
     }
     Ok(match view {
         View::Job => table::full(job, options.all, look),

@@ -8,7 +8,7 @@ use crate::model::{
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, millionths, share, time};
 
-/// Number of call stacks named among the causes of peaks.
+/// Number of call stacks named among the causes of peaks, and of places with objects not freed.
 const CAUSES: usize = 3;
 /// Number of owners and touchers with a line.
 const TOUCHES: usize = 8;
@@ -48,6 +48,7 @@ pub fn full(job: &Job, everything: bool, look: Look) -> String {
     out += &nodes(&job.nodes, look);
     out += &phases(&job.phases, job.noun(), look);
     out += &super::causes::text(job, CAUSES, look);
+    out += &super::handles::text(job, CAUSES, look);
     out += &super::touches::text(&job.touches, if everything { usize::MAX } else { TOUCHES }, look);
     out += &closing(job, look);
     out

@@ -158,6 +158,33 @@ impl OfMpi {
     }
 }
 
+/// Form of an MPI library's handles.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum HandleForm {
+    /// Not known.
+    #[default]
+    Unknown = 0,
+    /// Integers of 32 bits, of which the highest bit is set in those made at run time; files are
+    /// addresses.
+    Integers = 1,
+    /// Addresses, or small numbers for predefined handles.
+    Addresses = 2,
+}
+
+impl HandleForm {
+    /// Determines the form from the file name of the library, and the symbols that it defines.
+    pub fn of_library(name: &str, mut defines: impl FnMut(&str) -> bool) -> HandleForm {
+        if defines("ompi_mpi_comm_world") || name.starts_with("libmpi_abi") {
+            HandleForm::Addresses
+        } else if defines("MPIR_Dup_fn") {
+            HandleForm::Integers
+        } else {
+            HandleForm::Unknown
+        }
+    }
+}
+
 /// Returns true if the path of a shared mapping is one that an MPI library gives to a window of the program.
 #[must_use]
 pub fn is_window_memory(path: &[u8]) -> bool {

@@ -77,6 +77,7 @@ fn every_field_has_the_place_and_type_on_the_page() {
         TouchRow,
         TimeRow,
         LoopRow,
+        HandleRow,
     );
     assert!(described.is_empty(), "{described:?}");
 }
@@ -149,6 +150,7 @@ fn every_constant_has_the_value_the_page_says() {
         lost::GRANULES,
         lost::RANGES,
         lost::THREADS,
+        lost::HANDLES,
         segment::HUGETLB,
         segment::GONE,
         segment::MOVED,

@@ -26,6 +26,7 @@ const GEOMETRY: Geometry = Geometry {
     touches: 2,
     times: 0,
     loops: 0,
+    handles: 0,
 };
 
 fn write(memory: &mut [u8]) {

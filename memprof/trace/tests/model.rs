@@ -24,6 +24,7 @@ const GEOMETRY: Geometry = Geometry {
     touches: 3,
     times: 0,
     loops: 0,
+    handles: 0,
 };
 const SIZE: usize = 10 * 4096;
 

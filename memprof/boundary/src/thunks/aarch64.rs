@@ -76,7 +76,7 @@ core::arch::global_asm!(
     "  str x14, [sp, w11, uxtw #3]",
     "  cbnz w11, 25b",
     "24:",
-    "  memprof_address x10, {real}",
+    "  memprof_address x10, {outer}",
     "  ldr x16, [x10, w19, uxtw #3]",
     "  blr x16",
     "  .if \\timed",
@@ -170,12 +170,15 @@ core::arch::global_asm!(
     slow = sym SLOW,
     words = sym WORDS,
     real = sym REAL,
+    outer = sym OUTER,
     left = sym LEFT,
     clock = sym CLOCK,
 );
 
-/// The functions that the entries call.
+/// The functions that nested calls reach.
 static REAL: [AtomicUsize; COUNT * 2] = [const { AtomicUsize::new(0) }; COUNT * 2];
+/// The functions that calls from outside reach: the same, or their wrappers.
+static OUTER: [AtomicUsize; COUNT * 2] = [const { AtomicUsize::new(0) }; COUNT * 2];
 /// True if the clock is the function, and not the processor's counter.
 static SLOW: AtomicBool = AtomicBool::new(false);
 /// Functions of [`Observer`]; 0 without an observer.
@@ -229,5 +232,15 @@ pub fn entry(name: Name) -> Option<usize> {
 
 /// Implements [`super::set_real`].
 pub fn set_real(name: Name, address: usize) -> bool {
-    REAL.get(name.slot()).is_some_and(|cell| super::lead(cell, address))
+    super::set(REAL.get(name.slot()), OUTER.get(name.slot()), address)
+}
+
+/// Implements [`super::wrap`].
+pub fn wrap(name: Name, wrapper: usize) {
+    super::replace(OUTER.get(name.slot()), wrapper);
+}
+
+/// Implements [`super::real`].
+pub fn real(name: Name) -> usize {
+    REAL.get(name.slot()).map_or(0, |cell| cell.load(Ordering::Acquire))
 }

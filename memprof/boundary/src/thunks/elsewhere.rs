@@ -15,3 +15,11 @@ pub fn entry(_name: Name) -> Option<usize> {
 pub fn set_real(_name: Name, _address: usize) -> bool {
     false
 }
+
+/// Implements [`super::wrap`].
+pub fn wrap(_name: Name, _wrapper: usize) {}
+
+/// Implements [`super::real`].
+pub fn real(_name: Name) -> usize {
+    0
+}

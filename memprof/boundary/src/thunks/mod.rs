@@ -49,13 +49,37 @@ pub fn set_real(name: Name, address: usize) -> bool {
     machine::set_real(name, address)
 }
 
-/// Stores an address in a cell that entries call through. Returns false if the cell holds another
-/// one.
+/// Makes the entry call `wrapper` for calls from outside; nested calls still go to the function. The
+/// wrapper takes the words of the function and calls [`real`]. Called after [`set_real`].
+pub fn wrap(name: Name, wrapper: usize) {
+    machine::wrap(name, wrapper);
+}
+
+/// Returns the address of the function behind the entry; 0 if it has none.
+#[must_use]
+pub fn real(name: Name) -> usize {
+    machine::real(name)
+}
+
+/// Stores an address in the cell of nested calls and in the cell of calls from outside, unless that
+/// one has a wrapper. Returns false if the function has another address already.
 #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(dead_code))]
-fn lead(cell: &AtomicUsize, address: usize) -> bool {
-    match cell.compare_exchange(0, address, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => true,
-        Err(before) => before == address,
+fn set(real: Option<&AtomicUsize>, outer: Option<&AtomicUsize>, address: usize) -> bool {
+    let (Some(real), Some(outer)) = (real, outer) else { return false };
+    let store =
+        |cell: &AtomicUsize| cell.compare_exchange(0, address, Ordering::AcqRel, Ordering::Acquire);
+    let is_right = store(real).map_or_else(|before| before == address, |_| true);
+    if is_right {
+        // A cell that is not zero has the address already, or a wrapper.
+        let _ = store(outer);
+    }
+    is_right
+}
+
+#[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(dead_code))]
+fn replace(outer: Option<&AtomicUsize>, wrapper: usize) {
+    if let Some(outer) = outer {
+        outer.store(wrapper, Ordering::Release);
     }
 }
 

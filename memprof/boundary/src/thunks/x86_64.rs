@@ -43,7 +43,7 @@ mod entries {
         "  sub rsp, 8",
         "  .cfi_adjust_cfa_offset 8",
         "  .endif",
-        "  call qword ptr [rip + memprof_real + 8 * (\\slot)]",
+        "  call qword ptr [rip + memprof_outer + 8 * (\\slot)]",
         "  add rsp, memprof_room",
         "  .cfi_adjust_cfa_offset -memprof_room",
         "  mov r11, qword ptr [rip + memprof_local@GOTTPOFF]",
@@ -81,6 +81,12 @@ mod entries {
         ".size memprof_real, {bytes}",
         "memprof_real:",
         ".zero {bytes}",
+        ".hidden memprof_outer",
+        ".globl memprof_outer",
+        ".type memprof_outer, @object",
+        ".size memprof_outer, {bytes}",
+        "memprof_outer:",
+        ".zero {bytes}",
         ".popsection",
         ".pushsection .data.rel.ro.memprof_entries, \"aw\", @progbits",
         ".p2align 3",
@@ -100,6 +106,8 @@ mod entries {
     unsafe extern "C" {
         #[link_name = "memprof_real"]
         pub static REAL: [AtomicUsize; COUNT * 2];
+        #[link_name = "memprof_outer"]
+        pub static OUTER: [AtomicUsize; COUNT * 2];
         #[link_name = "memprof_entries"]
         pub static ENTRIES: [usize; COUNT * 2];
     }
@@ -165,7 +173,7 @@ mod timed {
         "24:",
         "  sub rsp, 8",
         "26:",
-        "  lea r10, [rip + memprof_real]",
+        "  lea r10, [rip + memprof_outer]",
         "  call qword ptr [r10 + 8 * rbx]",
         "  sub rsp, 16",
         "  mov qword ptr [rsp], rax",
@@ -270,6 +278,11 @@ fn cell(name: Name) -> Option<&'static AtomicUsize> {
     unsafe { &*core::ptr::addr_of!(entries::REAL) }.get(name.slot())
 }
 
+fn outer(name: Name) -> Option<&'static AtomicUsize> {
+    // SAFETY: as above.
+    unsafe { &*core::ptr::addr_of!(entries::OUTER) }.get(name.slot())
+}
+
 /// Implements [`super::entry`].
 pub fn entry(name: Name) -> Option<usize> {
     if name.slot() < 2 * COUNT && timed::LEFT.load(Ordering::Acquire) != 0 {
@@ -281,5 +294,15 @@ pub fn entry(name: Name) -> Option<usize> {
 
 /// Implements [`super::set_real`].
 pub fn set_real(name: Name, address: usize) -> bool {
-    cell(name).is_some_and(|cell| super::lead(cell, address))
+    super::set(cell(name), outer(name), address)
+}
+
+/// Implements [`super::wrap`].
+pub fn wrap(name: Name, wrapper: usize) {
+    super::replace(outer(name), wrapper);
+}
+
+/// Implements [`super::real`].
+pub fn real(name: Name) -> usize {
+    cell(name).map_or(0, |cell| cell.load(Ordering::Acquire))
 }

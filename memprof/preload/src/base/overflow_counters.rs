@@ -20,9 +20,10 @@ pub enum Table {
     Granules = lost::GRANULES,
     Ranges = lost::RANGES,
     Threads = lost::THREADS,
+    Handles = lost::HANDLES,
 }
 
-const TABLES: [(Table, &str); 7] = [
+const TABLES: [(Table, &str); 8] = [
     (
         Table::Objects,
         "more loaded objects than can be told apart: what further ones have is nobody's",
@@ -45,6 +46,7 @@ const TABLES: [(Table, &str); 7] = [
     ),
     (Table::Ranges, "more mappings than can be kept apart: some have no owner"),
     (Table::Threads, "more threads begin at once than can be told apart: some have no home"),
+    (Table::Handles, "more MPI objects alive, or places that make them, than can be kept apart"),
 ];
 
 const PLACES: usize = 10;

@@ -18,6 +18,8 @@ pub(crate) mod mappings;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) mod mpi_calls;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod mpi_handles;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod openmp;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod patch;

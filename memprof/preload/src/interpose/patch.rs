@@ -15,7 +15,7 @@ use memprof_boundary::elf::relocation::{ADDRESS, GLOBAL_DATA, JUMP_SLOT};
 use memprof_boundary::slots::{SlotWriter, word};
 use memprof_boundary::{functions, thunks};
 
-use super::{hooked, mpi_calls, openmp};
+use super::{hooked, mpi_calls, mpi_handles, openmp};
 use crate::base::dictionary::Class;
 use crate::base::thread::Guard;
 use crate::base::{diagnostics, kernel};
@@ -239,6 +239,7 @@ pub fn mpi_target(symbol: &[u8], real: usize) -> Option<usize> {
         );
         return None;
     }
+    mpi_handles::wrap(name);
     Some(mpi_calls::around(name).unwrap_or(entry))
 }
 

@@ -1,5 +1,6 @@
-//! Two ledgers: one of blocks, with the stacks that allocate them, and one of mappings.
+//! Three ledgers: of blocks, with the stacks that allocate them, of mappings, and of MPI objects.
 
 pub mod call_stacks;
+pub mod handles;
 pub mod heap;
 pub mod ranges;

@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::thread::{Guard, local};
 use crate::base::{diagnostics, dictionary, memory, symbols};
 use crate::interpose;
-use crate::ledger::{heap, ranges};
+use crate::ledger::{handles, heap, ranges};
 use crate::lifecycle::{hooks, start};
 use crate::owners;
 use crate::recording::{mpi_time, phases, writer};
@@ -104,6 +104,7 @@ unsafe extern "C" fn prepare() {
     faults::lock().lock();
     owners::before_fork();
     mpi_time::loops::lock().lock();
+    handles::lock().lock();
     writer::lock().lock();
     heap::before_fork();
     dictionary::lock().lock();
@@ -127,6 +128,7 @@ fn release(child: bool) -> bool {
     dictionary::lock().unlock();
     heap::after_fork(child);
     writer::lock().unlock();
+    handles::lock().unlock();
     mpi_time::loops::lock().unlock();
     owners::after_fork(child);
     faults::lock().unlock();

@@ -5,6 +5,7 @@
 use core::ffi::CStr;
 
 use memprof_boundary::elf::{Image, segment};
+use memprof_trace::classify::HandleForm;
 
 use crate::base::component::Component;
 use crate::base::dictionary::Class;
@@ -36,6 +37,8 @@ pub struct Known {
     pub initial: bool,
     /// True if the object defines the MPI functions for C; bindings for other languages do not.
     pub defines_mpi: bool,
+    /// Form of the handles of the functions that it defines.
+    pub(super) handles: HandleForm,
     /// True if the object specifies directories to search for objects that it opens.
     pub has_search_path: bool,
     /// Distance between the addresses in the file and those in memory.
@@ -77,6 +80,7 @@ impl Known {
         executable: false,
         initial: false,
         defines_mpi: false,
+        handles: HandleForm::Unknown,
         has_search_path: false,
         base: 0,
         headers: 0,

@@ -15,7 +15,9 @@ mod symbols;
 mod table;
 mod walk;
 
-use core::sync::atomic::{AtomicU32, Ordering, fence};
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering, fence};
+
+use memprof_trace::classify::HandleForm;
 
 use crate::base::component::Component;
 use crate::base::dictionary::{self, Class};
@@ -49,6 +51,8 @@ pub fn version() -> u32 {
 
 static MPI: AtomicU32 = AtomicU32::new(0);
 static EXECUTABLE: AtomicU32 = AtomicU32::new(0);
+/// Form of the MPI library's handles.
+static HANDLES: AtomicU8 = AtomicU8::new(HandleForm::Unknown as u8);
 
 /// Returns the owner of the code at a return address. Fast for the object of the last call and for
 /// those of recent calls.
@@ -171,6 +175,15 @@ pub fn mpi() -> Option<Component> {
     match MPI.load(Ordering::Relaxed) {
         0 => None,
         index => Some(Component(index as u16)),
+    }
+}
+
+/// Returns the form of the MPI library's handles, once one is loaded.
+pub fn handle_form() -> HandleForm {
+    match HANDLES.load(Ordering::Relaxed) {
+        form if form == HandleForm::Integers as u8 => HandleForm::Integers,
+        form if form == HandleForm::Addresses as u8 => HandleForm::Addresses,
+        _ => HandleForm::Unknown,
     }
 }
 

@@ -8,13 +8,13 @@ use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use memprof_boundary::elf::segment;
-use memprof_trace::classify::{self, Node, OfMpi};
+use memprof_trace::classify::{self, HandleForm, Node, OfMpi};
 
 use super::known::{Known, NEEDS, PATH, hash};
 use super::parts;
 use super::refresh_lock::Turn;
 use super::table::{LIMIT, Range};
-use super::{EXECUTABLE, MPI, TABLE, VERSION, overrides};
+use super::{EXECUTABLE, HANDLES, MPI, TABLE, VERSION, overrides};
 use crate::base::component::Component;
 use crate::base::dictionary::{self, Class};
 use crate::base::kernel;
@@ -342,6 +342,10 @@ unsafe fn describe(object: &mut Known, name: &[u8]) {
     let own = describe as *const () as usize;
     object.tool = own >= object.low && own < object.high && cfg!(not(feature = "archive"));
     object.defines_mpi = image.defines(classify::FUNCTION_IN_C.as_bytes());
+    if object.defines_mpi {
+        let defines = |symbol: &str| image.defines(symbol.as_bytes());
+        object.handles = HandleForm::of_library(object.name(), defines);
+    }
     let of_mpi = OfMpi::of_object(|symbol| image.defines(symbol.as_bytes()));
     object.known = classify::known(object.name(), object.executable, object.tool, of_mpi);
     if object.known.is_none() && parts::hold_mpi() && classify::serves_mpi(object.name()) {
@@ -438,6 +442,7 @@ fn enter(object: &mut Known, class: Class) {
     // The library itself, not a binding that precedes it.
     if class == Class::MpiCore && object.defines_mpi && !object.executable {
         MPI.store(index, Ordering::Relaxed);
+        HANDLES.store(object.handles as u8, Ordering::Relaxed);
     }
 }
 

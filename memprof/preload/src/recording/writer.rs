@@ -17,6 +17,7 @@ use crate::base::memory;
 use crate::base::options::Options;
 use crate::base::pagemap::{Run, Scanner};
 use crate::base::thread::Guard;
+use crate::ledger::handles;
 use crate::recording::file::{self, New, Path, Way};
 use crate::recording::identity::{Place, Process};
 use crate::recording::{mpi_time, phases};
@@ -133,7 +134,9 @@ pub fn begin(options: &Options, place: &Place, job: &[u8], process: &Process) ->
 fn geometry(size: usize) -> Option<Geometry> {
     let times = if mpi_time::is_on() { mpi_time::ROWS } else { 0 };
     let loops = if mpi_time::loops::is_on() { mpi_time::loops::SITES as u32 } else { 0 };
-    Geometry::for_file(size).map(|geometry| Geometry { times, loops, ..geometry })
+    let geometry = Geometry::for_file(size)?;
+    let handles = (geometry.sites / 2).min(handles::SITES as u32);
+    Some(Geometry { times, loops, handles, ..geometry })
 }
 
 /// Moves a trace that was begun in memory to a file. Reports it where this is not possible; then

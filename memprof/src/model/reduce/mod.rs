@@ -1,6 +1,7 @@
 //! Reduction of one trace to what a report needs. No other module knows the format of traces.
 
 mod bins;
+mod handles;
 mod images;
 mod phases;
 mod sites;
@@ -106,6 +107,7 @@ fn of(file: &Path, trace: &Trace, part: Part, living: &RunningProcesses) -> Redu
         true => sites::sites(trace, &names),
         false => Default::default(),
     };
+    let handles = if everything { handles::sites(trace) } else { Vec::new() };
     Reduced {
         rank: rank(file, trace, &names, living),
         timeline,
@@ -113,6 +115,7 @@ fn of(file: &Path, trace: &Trace, part: Part, living: &RunningProcesses) -> Redu
         shared: shared(trace, &names),
         objects,
         sites,
+        handles,
         notes: notes(trace),
     }
 }
@@ -197,6 +200,7 @@ fn rank(file: &Path, trace: &Trace, names: &Names, living: &RunningProcesses) ->
             mixed_bytes: head.mixed,
         },
         lost: lost(&head.lost),
+        handles: handles::counts(trace),
         touches: touches(trace, names),
         faults: trace.faults.iter().map(ToString::to_string).collect(),
         damaged: trace.faults.iter().any(|fault| !matches!(fault, Fault::NoRoom { .. })),

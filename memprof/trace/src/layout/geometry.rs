@@ -1,9 +1,9 @@
 //! Sizes and positions of the sections.
 
 use super::rows::{
-    BLOCK_SIZE, BinHead, COMPONENTS_LIMIT, Cell, ComponentRow, HEADER_SIZE, LoopRow, NameRow,
-    NoteRow, ObjectRow, PhasePeak, PhaseRow, SECTIONS_LIMIT, SectionEntry, SegmentRow, SiteRow,
-    SlotHead, StateRow, SummaryHead, SummaryRow, TimeRow, TouchRow,
+    BLOCK_SIZE, BinHead, COMPONENTS_LIMIT, Cell, ComponentRow, HEADER_SIZE, HandleRow, LoopRow,
+    NameRow, NoteRow, ObjectRow, PhasePeak, PhaseRow, SECTIONS_LIMIT, SectionEntry, SegmentRow,
+    SiteRow, SlotHead, StateRow, SummaryHead, SummaryRow, TimeRow, TouchRow,
 };
 
 /// Content of a section.
@@ -26,11 +26,12 @@ pub enum SectionKind {
     Touches = 13,
     Times = 14,
     Loops = 15,
+    Handles = 16,
 }
 
 impl SectionKind {
     /// All kinds, in the order of the file.
-    pub const ALL: [SectionKind; 15] = [
+    pub const ALL: [SectionKind; 16] = [
         SectionKind::State,
         SectionKind::Components,
         SectionKind::Objects,
@@ -45,6 +46,7 @@ impl SectionKind {
         SectionKind::Touches,
         SectionKind::Times,
         SectionKind::Loops,
+        SectionKind::Handles,
         SectionKind::Ring,
     ];
 
@@ -67,6 +69,7 @@ impl SectionKind {
             SectionKind::Touches => "touches",
             SectionKind::Times => "times",
             SectionKind::Loops => "loops",
+            SectionKind::Handles => "handles",
         }
     }
 
@@ -76,6 +79,10 @@ impl SectionKind {
         Self::ALL.into_iter().find(|kind| *kind as u32 == number)
     }
 }
+
+/// Number of kinds of sections, with one more for 0, which is none.
+pub(crate) const KINDS: usize = SectionKind::ALL.len() + 1;
+const _: () = assert!(SectionKind::ALL.len() <= SECTIONS_LIMIT);
 
 /// Number of rows of each table. The ring gets the rest of the file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -104,6 +111,8 @@ pub struct Geometry {
     pub times: u32,
     /// Number of call sites of MPI; 0 for no such section.
     pub loops: u32,
+    /// Number of places that make MPI objects; 0 for no such section.
+    pub handles: u32,
 }
 
 /// Slots of the timeline other than its bins: two for the bin being filled, one for folding.
@@ -138,6 +147,7 @@ impl Geometry {
                 touches: 512,
                 times: 0,
                 loops: 0,
+                handles: 0,
             })
         } else if bytes >= 1 << 20 {
             Some(Geometry {
@@ -153,6 +163,7 @@ impl Geometry {
                 touches: 128,
                 times: 0,
                 loops: 0,
+                handles: 0,
             })
         } else if bytes >= Self::SMALLEST_FILE {
             Some(Geometry {
@@ -168,6 +179,7 @@ impl Geometry {
                 touches: 64,
                 times: 0,
                 loops: 0,
+                handles: 0,
             })
         } else {
             None
@@ -191,6 +203,7 @@ impl Geometry {
         if !tables.into_iter().all(small)
             || self.times as usize > ROWS_LIMIT
             || self.loops as usize > ROWS_LIMIT
+            || self.handles as usize > ROWS_LIMIT
             || self.components < 1
             || self.components as usize > COMPONENTS_LIMIT
             || self.bins < 2
@@ -202,7 +215,7 @@ impl Geometry {
             return None;
         }
         let columns = self.components as usize;
-        let mut placement = Placement { sections: [Section::EMPTY; SECTIONS_LIMIT] };
+        let mut placement = Placement { sections: [Section::EMPTY; KINDS] };
         let mut offset = HEADER_SIZE;
         for kind in SectionKind::ALL {
             let (payload, capacity, spare) = match kind {
@@ -226,6 +239,8 @@ impl Geometry {
                 SectionKind::Times => (TimeRow::SIZE, self.times, 1),
                 SectionKind::Loops if self.loops == 0 => continue,
                 SectionKind::Loops => (LoopRow::SIZE, self.loops, 1),
+                SectionKind::Handles if self.handles == 0 => continue,
+                SectionKind::Handles => (HandleRow::SIZE, self.handles, 1),
                 SectionKind::Ring => (0, 0, 0),
             };
             let section = if kind == SectionKind::Ring {
@@ -293,7 +308,7 @@ impl Section {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// By the number of the kind.
-    sections: [Section; SECTIONS_LIMIT],
+    sections: [Section; KINDS],
 }
 
 impl Placement {
@@ -313,7 +328,7 @@ mod tests {
         for bytes in [Geometry::SMALLEST_FILE, 1 << 20, 3 << 20, Geometry::DEFAULT_FILE, 64 << 20] {
             let placement = Geometry::for_file(bytes).unwrap().place(bytes).unwrap();
             let mut end = HEADER_SIZE;
-            let asked = [SectionKind::Times, SectionKind::Loops];
+            let asked = [SectionKind::Times, SectionKind::Loops, SectionKind::Handles];
             for kind in SectionKind::ALL.into_iter().filter(|kind| !asked.contains(kind)) {
                 let section = placement.section(kind);
                 assert!(
@@ -341,5 +356,8 @@ mod tests {
         assert_eq!(placement.section(SectionKind::Loops), Section::EMPTY);
         let placement = Geometry { loops: 256, ..without }.place(bytes).unwrap();
         assert_eq!(placement.section(SectionKind::Loops).slots, 257);
+        assert_eq!(placement.section(SectionKind::Handles), Section::EMPTY);
+        let placement = Geometry { times: 65, loops: 256, handles: 256, ..without }.place(bytes);
+        assert_eq!(placement.unwrap().section(SectionKind::Handles).slots, 257);
     }
 }

@@ -336,8 +336,8 @@ plain! {
 /// Indexes in [`SummaryHead::lost`].
 pub mod lost {
     /// Names of the counts.
-    pub const NAMES: [&str; 7] =
-        ["objects", "segments", "sites", "blocks", "granules", "ranges", "threads"];
+    pub const NAMES: [&str; 8] =
+        ["objects", "segments", "sites", "blocks", "granules", "ranges", "threads", "handles"];
     /// Loaded objects, highest number at one time: mappings and calls of further ones have no
     /// owner.
     pub const OBJECTS: usize = 0;
@@ -354,6 +354,8 @@ pub mod lost {
     pub const RANGES: usize = 5;
     /// Threads with unknown home and stack.
     pub const THREADS: usize = 6;
+    /// MPI objects that are not counted.
+    pub const HANDLES: usize = 7;
 }
 
 /// Bits of [`SegmentRow::flags`].
@@ -474,6 +476,51 @@ plain! {
         /// Zero.
         104 reserved2: [u64; 2],
     }
+}
+
+plain! {
+    /// Place of the program that makes MPI objects of one kind by one function.
+    pub struct HandleRow [64] {
+        /// Row of the object that calls, or [`NONE`].
+        0 object: u32,
+        /// Function: a name index plus 1.
+        4 function: u32,
+        /// Return address of the calls, in the file of that object, or in memory if there is none.
+        8 offset: u64,
+        /// Kind of the objects: an index of [`handle::NAMES`].
+        16 kind: u32,
+        /// Zero.
+        20 reserved: u32,
+        /// Number of objects ever made.
+        24 made: u64,
+        /// Number of these that are freed.
+        32 freed: u64,
+        /// Largest number alive at once.
+        40 peak: u64,
+        /// When this was written.
+        48 time: u64,
+        /// Zero.
+        56 reserved2: u64,
+    }
+}
+
+/// Values of [`HandleRow::kind`].
+pub mod handle {
+    /// Names of the kinds.
+    pub const NAMES: [&str; 12] = [
+        "communicator",
+        "group",
+        "datatype",
+        "request",
+        "window",
+        "info",
+        "errhandler",
+        "file",
+        "op",
+        "session",
+        "buffer",
+        "port",
+    ];
 }
 
 const _: () = {

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use super::Fault;
 use crate::layout::{
-    BinHead, COMPONENTS_LIMIT, Cell, Class, ComponentRow, Identity, LoopRow, NameRow, NoteRow,
-    ObjectRow, PhasePeak, PhaseRow, SegmentRow, SiteRow, StateRow, SummaryHead, SummaryRow,
-    TimeRow, TouchRow,
+    BinHead, COMPONENTS_LIMIT, Cell, Class, ComponentRow, HandleRow, Identity, LoopRow, NameRow,
+    NoteRow, ObjectRow, PhasePeak, PhaseRow, SegmentRow, SiteRow, StateRow, SummaryHead,
+    SummaryRow, TimeRow, TouchRow,
 };
 use crate::write::ComponentSample;
 
@@ -62,6 +62,8 @@ pub struct Trace {
     pub times: Vec<Row<TimeRow>>,
     /// Call sites of MPI, if loops were requested; by number.
     pub loops: Vec<Row<LoopRow>>,
+    /// Places that make MPI objects; by number.
+    pub handles: Vec<Row<HandleRow>>,
     /// The last part of the run, sample by sample; empty if it was not requested.
     pub history: History,
     /// Parts that could not be read.

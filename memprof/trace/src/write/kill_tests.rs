@@ -35,6 +35,7 @@ fn geometry() -> Geometry {
         touches: 2,
         times: 0,
         loops: 0,
+        handles: 0,
     }
 }
 

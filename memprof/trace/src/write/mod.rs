@@ -21,9 +21,10 @@ use timeline::Timeline;
 
 use crate::layout::{
     BIN_SHIFT, COMPONENTS_LIMIT, ComponentRow, ENDIAN_MARK, Geometry, HEADER_CHECKSUM, HEADER_SIZE,
-    HeaderStart, IDENTITY, Identity, LoopRow, MAGIC, NameRow, NoteRow, ObjectRow, PhasePeak,
-    PhaseRow, Placement, ROWS_LIMIT, Record, SECTION_TABLE, SectionEntry, SectionKind, SegmentRow,
-    SiteRow, StateRow, SummaryHead, SummaryRow, TimeRow, TouchRow, VERSION, edge, record, sample,
+    HandleRow, HeaderStart, IDENTITY, Identity, LoopRow, MAGIC, NameRow, NoteRow, ObjectRow,
+    PhasePeak, PhaseRow, Placement, ROWS_LIMIT, Record, SECTION_TABLE, SectionEntry, SectionKind,
+    SegmentRow, SiteRow, StateRow, SummaryHead, SummaryRow, TimeRow, TouchRow, VERSION, edge,
+    record, sample,
 };
 use crate::plain::Text;
 
@@ -106,6 +107,7 @@ pub struct Writer<'a> {
     touches: Table<ROWS_LIMIT>,
     times: Table<ROWS_LIMIT>,
     loops: Table<ROWS_LIMIT>,
+    handles: Table<ROWS_LIMIT>,
     timeline: Timeline,
     ring: Ring,
 }
@@ -149,6 +151,7 @@ impl<'a> Writer<'a> {
             touches: Table::new(of(SectionKind::Touches)),
             times: Table::new(of(SectionKind::Times)),
             loops: Table::new(of(SectionKind::Loops)),
+            handles: Table::new(of(SectionKind::Handles)),
             timeline: Timeline::new(of(SectionKind::Timeline), geometry.components),
             ring: Ring::new(of(SectionKind::Ring)),
         };
@@ -437,6 +440,13 @@ impl<'a> Writer<'a> {
     pub fn set_loop(&mut self, index: u32, row: &LoopRow) {
         let bytes = row.to_bytes();
         write_row(&mut self.loops, &mut self.region, &mut self.sequence, index, &bytes);
+    }
+
+    /// Writes a new or changed place that makes MPI objects. Nothing is written if the file has no
+    /// such section.
+    pub fn set_handle(&mut self, index: u32, row: &HandleRow) {
+        let bytes = row.to_bytes();
+        write_row(&mut self.handles, &mut self.region, &mut self.sequence, index, &bytes);
     }
 
     fn push(&mut self, kind: u8, flags: u8, argument: u32, time: u64) {

@@ -127,6 +127,17 @@ impl Samples {
     }
 }
 
+/// Returns the stack of the calling thread from the frame with the return address `caller`
+/// outwards: frames and their number. `innermost` is the address at which `caller` is stored.
+///
+/// The thread holds no lock of the tool, and the guard is set.
+pub fn stack(caller: usize, innermost: usize) -> ([usize; DEPTH], usize) {
+    match heap::own(local()) {
+        Some(counters) => unwind::stack(caller, innermost, &counters.seen),
+        None => unwind::stack(caller, innermost, &Seen::new()),
+    }
+}
+
 fn milliseconds() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes the time; the callers restore the error number.

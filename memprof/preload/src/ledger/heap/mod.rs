@@ -43,7 +43,7 @@ pub use sums::{all, ledger, owned, owned_each, snapshot};
 use crate::base::component::{Component, LIMIT};
 use crate::base::registered::Registered;
 pub use pending_counters::PendingCounters;
-pub use thread_counters::ThreadCounters;
+pub use thread_counters::{ThreadCounters, own};
 
 /// Returns the bytes of tags in live blocks. Only the totals count, since a block may have been
 /// allocated as one component's and freed as another's.

@@ -1,15 +1,16 @@
 //! Rows of the trace other than samples: names, objects, notes, the summary.
 
+use memprof_boundary::functions;
 use memprof_trace::Text as Field;
 use memprof_trace::layout::{
-    ComponentRow, FRAMES, LoopRow, NONE, NONE_SHORT, ObjectRow, SiteRow, object,
+    ComponentRow, FRAMES, HandleRow, LoopRow, NONE, NONE_SHORT, ObjectRow, SiteRow, object,
 };
 
 use super::rows::{self, Place, Rows};
 use crate::base::dictionary;
 use crate::base::overflow_counters::{self, Table};
 use crate::base::{diagnostics, memory};
-use crate::ledger::call_stacks;
+use crate::ledger::{call_stacks, handles};
 use crate::owners;
 use crate::recording::{mpi_time, writer};
 
@@ -198,6 +199,30 @@ impl Published {
             writer::with(|writer, _| writer.set_loop(index as u32, &LoopRow::default()));
         }
         self.loops = (now, change);
+    }
+
+    /// Writes the places that make MPI objects, if their numbers have changed.
+    pub fn handles(&mut self) {
+        handles::each_changed(|index, site| {
+            // The return address lies behind the call.
+            let place = self.rows.at(site.address.wrapping_sub(1));
+            let (object, offset) =
+                place.map_or((NONE, site.address as u64), |(object, offset)| (object, offset + 1));
+            writer::with(|writer, time| {
+                let row = HandleRow {
+                    object,
+                    function: writer.intern(functions::name(site.function.into())),
+                    offset,
+                    kind: site.kind as u32,
+                    made: site.made,
+                    freed: site.freed,
+                    peak: site.peak,
+                    time,
+                    ..HandleRow::default()
+                };
+                writer.set_handle(index as u32, &row);
+            });
+        });
     }
 
     pub fn notes(&mut self) {

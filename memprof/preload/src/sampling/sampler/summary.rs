@@ -26,6 +26,7 @@ impl Sampler {
         self.published.objects();
         self.published.notes();
         self.published.loops();
+        self.published.handles();
         let time = writer::now();
         self.published.time = time;
         if time.saturating_sub(self.published.sites_time) >= LONGEST_TICK {

@@ -19,7 +19,7 @@ const WIDEST_BIN_SHIFT: u32 = 40;
 /// and search rows of some tables for each row of others.
 const MOST_BINS: u32 = 1 << 17;
 const MOST_SLOTS: u32 = 2 * ROWS_LIMIT as u32;
-const NUMBER_OF_KINDS: usize = SECTIONS_LIMIT;
+const NUMBER_OF_KINDS: usize = SectionKind::ALL.len() + 1;
 
 /// Checked positions of sections: they lie in the file as it was created, do not overlap, and have
 /// slots large enough for their heads.
@@ -98,6 +98,7 @@ pub(super) fn decode(
         touches: wanted(detail, || table(&mut decoder, SectionKind::Touches, None))?,
         times: table(&mut decoder, SectionKind::Times, None)?,
         loops: table(&mut decoder, SectionKind::Loops, None)?,
+        handles: table(&mut decoder, SectionKind::Handles, None)?,
         timeline: wanted(detail, || timeline::read(&mut decoder, start.bin_shift))?,
         history: wanted(options.history, || {
             history::read(&mut decoder, count_blocks(&state, trusted))

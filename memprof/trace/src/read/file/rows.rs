@@ -4,9 +4,9 @@
 use super::Decoder;
 use super::slots::newest;
 use crate::layout::{
-    COMPONENTS_LIMIT, ComponentRow, FRAMES, LoopRow, NONE, NONE_SHORT, NameRow, NoteRow, ObjectRow,
-    PhasePeak, PhaseRow, SectionKind, SegmentRow, SiteRow, SummaryHead, SummaryRow, TimeRow,
-    TouchRow, segment,
+    COMPONENTS_LIMIT, ComponentRow, FRAMES, HandleRow, LoopRow, NONE, NONE_SHORT, NameRow, NoteRow,
+    ObjectRow, PhasePeak, PhaseRow, SectionKind, SegmentRow, SiteRow, SummaryHead, SummaryRow,
+    TimeRow, TouchRow, segment,
 };
 use crate::read::{Fault, PhasePeaks, Row, Segment, Summary, TraceError};
 
@@ -167,6 +167,17 @@ impl Checked for LoopRow {
         let mut mended = cut_counted([calls, spent_ns, turns, time_ns, mpi_ns]);
         let LoopRow { recent_time_ns, recent_mpi_ns, lost, time, .. } = &mut row;
         mended |= cut_counted([recent_time_ns, recent_mpi_ns, lost, time]);
+        Some((row, mended))
+    }
+}
+
+impl Checked for HandleRow {
+    fn checked(payload: &[u8]) -> Option<(Self, bool)> {
+        let mut row = Self::from_bytes(payload)?;
+        let HandleRow { made, freed, peak, time, .. } = &mut row;
+        let mut mended = cut_counted([made, freed, peak, time]);
+        let (wrong, made) = (row.freed > row.made, row.made);
+        mended |= mend(&mut row.freed, wrong, made);
         Some((row, mended))
     }
 }

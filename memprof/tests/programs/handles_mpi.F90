@@ -1,0 +1,46 @@
+! Makes MPI objects through the module mpi, and frees some of them. Each rank prints the objects
+! that each line of this file makes: `made KIND LINE MADE FREED`.
+program handles
+  use mpi
+  implicit none
+  integer :: error, number, left, pair, copy, comm, world, part, info, request, value
+  integer(kind=MPI_ADDRESS_KIND) :: extent
+
+  call MPI_Init(error)
+  do number = 1, 3000
+    call MPI_Type_vector(4, 1, 8 + number, MPI_DOUBLE_PRECISION, left, error)
+    call MPI_Type_commit(left, error)
+  end do
+  call made('datatype', __LINE__ - 3, 3000, 0)
+  extent = 64
+  do number = 1, 30
+    call MPI_Type_contiguous(2, MPI_INTEGER, pair, error)
+    call MPI_Type_create_resized(pair, 0_MPI_ADDRESS_KIND, extent, copy, error)
+    call MPI_Type_free(pair, error)
+    if (mod(number, 3) == 0) call MPI_Type_free(copy, error)
+  end do
+  call made('datatype', __LINE__ - 5, 30, 30)
+  call made('datatype', __LINE__ - 5, 30, 10)
+  do number = 1, 5
+    call MPI_Comm_dup(MPI_COMM_WORLD, comm, error)
+    if (number > 2) call MPI_Comm_free(comm, error)
+    if (number > 3) call MPI_Info_create(info, error)
+  end do
+  call made('communicator', __LINE__ - 4, 5, 3)
+  call made('info', __LINE__ - 3, 2, 0)
+  call MPI_Comm_group(MPI_COMM_WORLD, world, error)
+  call made('group', __LINE__ - 1, 1, 1)
+  call MPI_Group_incl(world, 1, [0], part, error)
+  call made('group', __LINE__ - 1, 1, 0)
+  call MPI_Group_free(world, error)
+  call MPI_Send_init(value, 1, MPI_INTEGER, MPI_PROC_NULL, 0, MPI_COMM_WORLD, request, error)
+  call made('request', __LINE__ - 1, 1, 1)
+  call MPI_Request_free(request, error)
+  call MPI_Finalize(error)
+contains
+  subroutine made(kind, line, number, freed)
+    character(len=*), intent(in) :: kind
+    integer, intent(in) :: line, number, freed
+    write (*, '(a, 1x, a, 3(1x, i0))') 'made', kind, line, number, freed
+  end subroutine
+end program

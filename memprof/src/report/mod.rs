@@ -43,14 +43,14 @@ pub struct Options {
     /// Show only this phase
     #[arg(long, value_name = "NAME")]
     pub phase: Option<String>,
-    /// Show the largest sampled call stacks: places of allocations
+    /// Show the sampled call stacks that allocate most
     #[arg(
         long, value_name = "COUNT", num_args = 0..=1, default_missing_value = "10",
         value_parser = clap::value_parser!(u32).range(1..),
         conflicts_with_all = ["pid", "node", "phase"]
     )]
     pub sites: Option<u32>,
-    /// Show the places that make MPI objects, those with most memory alive first
+    /// Show the calls that make MPI objects
     #[arg(
         long, value_name = "COUNT", num_args = 0..=1, default_missing_value = "10",
         value_parser = clap::value_parser!(u32).range(1..),

@@ -5,10 +5,10 @@ program handles
   implicit none
   type(MPI_Datatype) :: left, pair, copy
   type(MPI_Comm) :: comm
-  type(MPI_Group) :: world, part
+  type(MPI_Group) :: all_ranks, part
   type(MPI_Info) :: info
   type(MPI_Request) :: request
-  integer :: number
+  integer :: number, rank
   integer, asynchronous :: value
   integer(kind=MPI_ADDRESS_KIND) :: extent
 
@@ -34,11 +34,15 @@ program handles
   end do
   call made('communicator', __LINE__ - 4, 5, 3)
   call made('info', __LINE__ - 3, 2, 0)
-  call MPI_Comm_group(MPI_COMM_WORLD, world)
+  call MPI_Comm_rank(MPI_COMM_WORLD, rank)
+  ! Not the group of the world, which may be predefined.
+  call MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, comm)
+  call made('communicator', __LINE__ - 1, 1, 0)
+  if (rank >= 0) call MPI_Comm_group(comm, all_ranks)
   call made('group', __LINE__ - 1, 1, 1)
-  call MPI_Group_incl(world, 1, [0], part)
+  call MPI_Group_incl(all_ranks, 1, [0], part)
   call made('group', __LINE__ - 1, 1, 0)
-  call MPI_Group_free(world)
+  call MPI_Group_free(all_ranks)
   call MPI_Send_init(value, 1, MPI_INTEGER, MPI_PROC_NULL, 0, MPI_COMM_WORLD, request)
   call made('request', __LINE__ - 1, 1, 1)
   call MPI_Request_free(request)

@@ -3,7 +3,7 @@
 program handles
   use mpi
   implicit none
-  integer :: error, number, left, pair, copy, comm, world, part, info, request, value
+  integer :: error, number, left, pair, copy, comm, all_ranks, part, info, request, value, rank
   integer(kind=MPI_ADDRESS_KIND) :: extent
 
   call MPI_Init(error)
@@ -28,11 +28,15 @@ program handles
   end do
   call made('communicator', __LINE__ - 4, 5, 3)
   call made('info', __LINE__ - 3, 2, 0)
-  call MPI_Comm_group(MPI_COMM_WORLD, world, error)
+  call MPI_Comm_rank(MPI_COMM_WORLD, rank, error)
+  ! Not the group of the world, which may be predefined.
+  call MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, comm, error)
+  call made('communicator', __LINE__ - 1, 1, 0)
+  if (rank >= 0) call MPI_Comm_group(comm, all_ranks, error)
   call made('group', __LINE__ - 1, 1, 1)
-  call MPI_Group_incl(world, 1, [0], part, error)
+  call MPI_Group_incl(all_ranks, 1, [0], part, error)
   call made('group', __LINE__ - 1, 1, 0)
-  call MPI_Group_free(world, error)
+  call MPI_Group_free(all_ranks, error)
   call MPI_Send_init(value, 1, MPI_INTEGER, MPI_PROC_NULL, 0, MPI_COMM_WORLD, request, error)
   call made('request', __LINE__ - 1, 1, 1)
   call MPI_Request_free(request, error)

@@ -168,14 +168,18 @@ pub enum HandleForm {
     /// Integers of 32 bits, of which the highest bit is set in those made at run time; files are
     /// addresses.
     Integers = 1,
-    /// Addresses, or small numbers for predefined handles.
+    /// Addresses; those of predefined handles are data of the library.
     Addresses = 2,
+    /// Addresses, and small numbers for predefined handles: the standard binary interface.
+    Standard = 3,
 }
 
 impl HandleForm {
     /// Determines the form from the file name of the library, and the symbols that it defines.
     pub fn of_library(name: &str, mut defines: impl FnMut(&str) -> bool) -> HandleForm {
-        if defines("ompi_mpi_comm_world") || name.starts_with("libmpi_abi") {
+        if name.starts_with("libmpi_abi") {
+            HandleForm::Standard
+        } else if defines("ompi_mpi_comm_world") {
             HandleForm::Addresses
         } else if defines("MPIR_Dup_fn") {
             HandleForm::Integers

@@ -257,8 +257,9 @@ fn is_new(form: HandleForm, kind: Handle, handle: u64) -> bool {
     if size(form, kind) == 4 {
         return handle >> 31 == 1;
     }
-    // Predefined objects are data of the library, of which the program may have a copy.
-    handle >= PREDEFINED && owners::is_nobodys(handle as usize)
+    // The program may have a copy of the library's data.
+    handle >= PREDEFINED
+        && (form != HandleForm::Addresses || owners::is_nobodys(handle as usize))
 }
 
 /// Returns a number for an object without a handle.
@@ -336,6 +337,7 @@ mod tests {
     #[test]
     fn handles_of_integers_and_addresses_are_told_from_predefined_ones() {
         let (integers, addresses) = (HandleForm::Integers, HandleForm::Addresses);
+        let standard = HandleForm::Standard;
         for (form, kind, handle, new) in [
             (integers, Handle::Communicator, 0x4400_0000, false),
             (integers, Handle::Communicator, 0x0400_0000, false),
@@ -346,12 +348,14 @@ mod tests {
             (addresses, Handle::Communicator, 0x101, false),
             (addresses, Handle::Communicator, 0, false),
             (addresses, Handle::Communicator, 0x5555_5000_1000, true),
+            (standard, Handle::Communicator, 0x101, false),
         ] {
             assert_eq!(is_new(form, kind, handle), new, "{form:?} {kind:?} {handle:x}");
         }
         owners::refresh();
         let predefined = core::ptr::from_ref(&EFFECTS) as u64;
         assert!(!is_new(addresses, Handle::Op, predefined), "data of a loaded object");
+        assert!(is_new(standard, Handle::Op, predefined));
     }
 
     #[test]

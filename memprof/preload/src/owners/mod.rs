@@ -183,6 +183,7 @@ pub fn handle_form() -> HandleForm {
     match HANDLES.load(Ordering::Relaxed) {
         form if form == HandleForm::Integers as u8 => HandleForm::Integers,
         form if form == HandleForm::Addresses as u8 => HandleForm::Addresses,
+        form if form == HandleForm::Standard as u8 => HandleForm::Standard,
         _ => HandleForm::Unknown,
     }
 }

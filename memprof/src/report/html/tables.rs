@@ -2,7 +2,7 @@
 
 use super::page::Table;
 use crate::model::{ComponentSummary, Group, Job, Spread};
-use crate::report::{causes, sites as stacks, table, touches as first_touches};
+use crate::report::{causes, handles as objects, sites as stacks, table, touches as first_touches};
 use crate::terminal::{Look, clean, markup};
 use crate::units::{bytes, count, millionths, share, time};
 
@@ -178,6 +178,29 @@ pub fn touches(job: &Job) -> String {
         out.row("", [clean(&cell.owner), toucher, bytes(cell.bytes), cell.faults.to_string()]);
     }
     section("Who touched whose memory first", &first_touches::note(matrix), &out.finish())
+}
+
+/// Returns the sentences about MPI objects that were not freed, and the table of places that make
+/// some; empty if none were made.
+pub fn handles(job: &Job) -> String {
+    if job.handles.is_empty() {
+        return String::new();
+    }
+    let (said, _) = objects::sentences(job, CAUSES);
+    let said = said.iter().map(|text| format!("<p>{}</p>\n", markup(text)));
+    let mut body: String = said.collect();
+    let heads = ["kind", "made by", "in", "memory, estimated", "alive", "of", "most at once"];
+    let mut out = Table::new(4, &heads);
+    for named in objects::named(job).iter().take(CELLS) {
+        let [alive, made, kind, most, _, function, place, memory] = objects::cells(named);
+        out.row("", [kind, function, place, memory, alive, made, most]);
+    }
+    body += &out.finish();
+    section(
+        "MPI objects",
+        "How many objects each call of the program made, and how many of them are alive.",
+        &body,
+    )
 }
 
 /// Returns the table of phases over ranks.

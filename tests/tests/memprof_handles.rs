@@ -17,7 +17,7 @@ const RANKS: usize = 2;
 /// Numbers of objects made and freed, by kind and line.
 type Made = BTreeMap<(String, u64), (u64, u64)>;
 
-/// A compiled program in a folder of its own.
+/// A compiled program in its folder.
 struct Program {
     file: PathBuf,
     source: String,

@@ -90,7 +90,7 @@ use Handle::{
     Window,
 };
 
-/// Functions whose last argument is the address of a new handle, without the suffix of large
+/// Functions with the address of a new handle as their last argument, without the suffix of large
 /// counts.
 const MAKERS: &[(Handle, &[&str])] = &[
     (

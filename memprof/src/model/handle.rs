@@ -150,6 +150,7 @@ fn add_held(held: &mut Vec<HandleHeld>, component: &Arc<str>, live: u64) {
     }
 }
 
+/// Tests, and a place for the tests of other modules.
 #[cfg(test)]
 pub mod tests {
     use super::*;

@@ -68,8 +68,8 @@ pub struct Collect {
 }
 
 impl Collect {
-    /// Adds the sites of one process, whose frames refer to `objects`. Returns the number of each
-    /// of these objects in the result.
+    /// Adds the sites of one process, whose frames refer to `objects`. Returns the index of each
+    /// object in the result.
     pub fn add_process(&mut self, objects: Vec<Object>, sites: Vec<Site>) -> Vec<u32> {
         let known: Vec<u32> = objects.into_iter().map(|object| self.object(object)).collect();
         for mut site in sites {

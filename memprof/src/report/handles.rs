@@ -2,7 +2,7 @@
 
 use super::grid::{Align, Grid, Weight};
 use super::symbols::Symbols;
-use crate::model::{HandleSite, Job, State};
+use crate::model::{HandleCount, HandleSite, Job, State};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, number};
 
@@ -152,6 +152,13 @@ pub fn text(job: &Job, limit: usize, look: Look) -> String {
     out
 }
 
+/// Returns the objects of a process that are alive, by kind; `None` if none are.
+pub fn alive(counts: &[HandleCount]) -> Option<String> {
+    let kinds = counts.iter().filter(|count| count.alive > 0);
+    let kinds: Vec<String> = kinds.map(|count| objects(count.alive, count.kind)).collect();
+    (!kinds.is_empty()).then(|| format!("MPI objects alive: {}", kinds.join(", ")))
+}
+
 /// Titles of the columns of the table.
 pub const HEAD: [&str; 8] = ["alive", "of", "kind", "most", "in", "by", "made in", "memory"];
 
@@ -221,6 +228,17 @@ mod tests {
             said(HandleSite { mpi_function: None, ..site("file", 1, 3, 2) }, "main  app"),
             "1 of 3 files made in main of app was never closed"
         );
+    }
+
+    #[test]
+    fn objects_of_a_process_are_listed_by_kind() {
+        let count = |kind, alive| HandleCount { kind, made: alive + 1, freed: 1, alive };
+        let counts = [count("datatype", 5_000), count("group", 0), count("op", 1)];
+        assert_eq!(
+            alive(&counts).as_deref(),
+            Some("MPI objects alive: 5,000 datatypes, 1 operation")
+        );
+        assert_eq!(alive(&counts[1..2]), None);
     }
 
     #[test]

@@ -93,6 +93,9 @@ pub fn rank(rank: &Rank, everything: bool, look: Look) -> String {
     }
     out += &phases(rank, look);
     out += &sampler(rank, look);
+    if let Some(alive) = super::handles::alive(&rank.handles) {
+        out += &look.wrap(&format!("{alive}\n"));
+    }
     if let Some(unseen) = unseen(std::iter::once(rank)) {
         out += &format!("{} {unseen}\n", look.warn("note:"));
     }

@@ -109,9 +109,9 @@ static void others(void)
     void *memory;
     for (int number = 0; number < 3; number++) {
         MPI_Win_allocate(4096, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
-        if (number) MPI_Win_free(&window);
+        MPI_Win_free(&window);
     }
-    made("window", __LINE__ - 3, 3, 2);
+    made("window", __LINE__ - 3, 3, 3);
 
     MPI_Info info;
     for (int number = 0; number < 7; number++) MPI_Info_create(&info);
@@ -148,9 +148,9 @@ static void files(const char *path)
     MPI_File file;
     for (int number = 0; number < 3; number++) {
         MPI_File_open(MPI_COMM_SELF, path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
-        if (number) MPI_File_close(&file);
+        MPI_File_close(&file);
     }
-    made("file", __LINE__ - 3, 3, 2);
+    made("file", __LINE__ - 3, 3, 3);
     /* A call that fails makes nothing. */
     MPI_File none;
     int error = MPI_File_open(MPI_COMM_SELF, "/dev/null/none", MPI_MODE_RDONLY, MPI_INFO_NULL, &none);
@@ -168,6 +168,9 @@ int main(int argc, char **argv)
     char path[4096];
     snprintf(path, sizeof path, "%s.%d", argv[1], rank);
     files(path);
+    /* Not every launcher has ports. */
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     if (rank == 0) {
         char port[MPI_MAX_PORT_NAME];
         if (MPI_Open_port(MPI_INFO_NULL, port) == MPI_SUCCESS) {

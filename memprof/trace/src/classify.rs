@@ -168,7 +168,7 @@ pub enum HandleForm {
     /// Integers of 32 bits, of which the highest bit is set in those made at run time; files are
     /// addresses.
     Integers = 1,
-    /// Addresses; those of predefined handles are data of the library.
+    /// Addresses; predefined handles point to data of the library.
     Addresses = 2,
     /// Addresses, and small numbers for predefined handles: the standard binary interface.
     Standard = 3,

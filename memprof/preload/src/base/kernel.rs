@@ -341,6 +341,16 @@ pub fn advise_random(address: usize, bytes: usize) {
         unsafe { call(libc::SYS_madvise, [address, bytes, libc::MADV_RANDOM as usize, 0, 0, 0]) };
 }
 
+/// Returns the pages of a mapping to the kernel; the mapping stays, and is zero then.
+///
+/// # Safety
+/// The contents are no longer used.
+pub unsafe fn release(start: usize, bytes: usize) {
+    // SAFETY: guaranteed by the caller.
+    let _ =
+        unsafe { call(libc::SYS_madvise, [start, bytes, libc::MADV_DONTNEED as usize, 0, 0, 0]) };
+}
+
 /// Unmaps memory from [`map_anonymous`].
 ///
 /// # Safety

@@ -258,8 +258,7 @@ fn is_new(form: HandleForm, kind: Handle, handle: u64) -> bool {
         return handle >> 31 == 1;
     }
     // The program may have a copy of the library's data.
-    handle >= PREDEFINED
-        && (form != HandleForm::Addresses || owners::is_nobodys(handle as usize))
+    handle >= PREDEFINED && (form != HandleForm::Addresses || owners::is_nobodys(handle as usize))
 }
 
 /// Returns a number for an object without a handle.

@@ -6,7 +6,7 @@ use memprof_trace::layout::{self, NONE};
 use memprof_trace::read::Trace;
 use std::sync::Arc;
 
-/// Returns the places; a frame refers to the position of its object among those of the trace.
+/// Returns the places; a frame refers to the position of its object in the trace.
 pub fn sites(trace: &Trace) -> Vec<HandleSite> {
     let rows = trace.handles.iter().map(|row| row.row);
     let known = rows.filter_map(|row| {

@@ -61,7 +61,7 @@ pub fn take(kind: Handle, handle: u64) -> Option<Taken> {
     with(|table| table.take(kind, handle)).flatten()
 }
 
-/// Puts back an object whose release has failed.
+/// Puts back an object after a failed release.
 pub fn put_back(taken: Taken) {
     with(|table| table.put_back(taken));
 }

@@ -5,7 +5,7 @@
 
 use memprof_boundary::handles::Handle;
 
-use crate::base::memory;
+use crate::base::{kernel, memory};
 
 /// Number of call sites that are kept apart.
 pub const SITES: usize = 256;
@@ -219,6 +219,8 @@ impl Table {
             }
             self.objects[place] = *object;
         }
+        // SAFETY: only this table had a reference to the earlier objects.
+        unsafe { kernel::release(before.as_ptr() as usize, size_of_val(before)) };
         true
     }
 }

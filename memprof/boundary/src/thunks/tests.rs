@@ -128,6 +128,56 @@ mod calls {
         assert_eq!(position().function.get(), 0);
     }
 
+    thread_local! {
+        static WRAPPED: RefCell<usize> = const { RefCell::new(0) };
+    }
+
+    /// Calls the function, and once more through its entry from inside.
+    unsafe extern "C-unwind" fn wrapper(
+        a: usize,
+        b: usize,
+        c: usize,
+        d: usize,
+        e: usize,
+        f: usize,
+        g: usize,
+        h: usize,
+        i: usize,
+        j: usize,
+        k: usize,
+        l: usize,
+        m: usize,
+    ) -> usize {
+        WRAPPED.with_borrow_mut(|count| *count += 1);
+        let found = find(b"MPIX_Comm_get_failed").expect("a function");
+        assert_eq!(position().function.get(), found.function + 1);
+        for address in [real(found), entry(found).expect("an entry")] {
+            // SAFETY: as for `entry_of`.
+            let function = unsafe { core::mem::transmute::<usize, Function>(address) };
+            // SAFETY: any words are valid.
+            let result = unsafe { function(a, b, c, d, e, f, g, h, i, j, k, l, m) };
+            assert_eq!(result, 0x1234_5678_9abc_def0);
+        }
+        8
+    }
+
+    #[test]
+    fn wrapper_takes_calls_from_outside_only() {
+        let found = find(b"MPIX_Comm_get_failed").expect("a function");
+        assert_eq!(real(found), 0);
+        let function = entry_of("MPIX_Comm_get_failed", record as *const () as usize);
+        wrap(found, wrapper as *const () as usize);
+        assert!(set_real(found, record as *const () as usize), "the same again");
+        for calls in 1..3 {
+            assert_eq!(call(function), 8);
+            assert_eq!(WRAPPED.with_borrow(|count| *count), calls);
+            SEEN.with_borrow(|(word, seen)| {
+                assert_eq!((*word, seen[0], seen[1]), (found.function + 1, 1, 2))
+            });
+        }
+        assert_eq!(position().function.get(), 0);
+    }
+
     #[inline(never)]
     fn look(depth: usize) -> bool {
         let marker = [depth; 8];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::axis::{Axis, Progression};
-use super::{LayoutError, Ranks};
+use super::{Halo, LayoutError, Ranks};
 
 /// Numbering of the places of a process grid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -72,7 +72,8 @@ impl Grid {
     }
 }
 
-/// Layout of an array on ranks. An array of one dimension is a matrix of one row.
+/// Layout of an array on ranks. An array of one dimension is a matrix of one row, one of three
+/// dimensions is a stack of matrices, its layers: their rows are numbered one layer after the other.
 ///
 /// | call of ReSHAPE | here |
 /// |---|---|
@@ -100,23 +101,18 @@ impl Grid {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
 pub struct Distribution {
+    /// One layer, unless the array has three dimensions.
+    pub(super) layers: Axis,
     pub(super) rows: Axis,
     pub(super) columns: Axis,
+    /// Its rows are those of all layers of ranks, one layer after the other.
     pub(super) grid: Grid,
+    /// Ghost cells of layers, rows and columns. With ghost cells each part is one block.
+    pub(super) halo: [Halo; 3],
     pub(super) storage: Storage,
     pub(super) ranks: Ranks,
     /// True if every rank holds all of the array; the grid has one place then.
     pub(super) replicated: bool,
-}
-
-/// Place of local indices in memory, in elements: along each axis a stride for blocks and one for
-/// elements; the sum over both axes is the offset.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Strides {
-    pub row_block: usize,
-    pub row: usize,
-    pub column_block: usize,
-    pub column: usize,
 }
 
 impl Distribution {
@@ -203,6 +199,57 @@ impl Distribution {
         Self::on_grid("block_grid", shape, None, grid, ranks)
     }
 
+    /// Makes an array of layers, rows and columns in one block for each place of a grid, as equal as
+    /// possible, with ghost cells around each block. Places of the grid are numbered like the
+    /// elements of a C array. The edge of the array counts as elements: row 0 of the distribution
+    /// is the first row of the edge, if there is one.
+    ///
+    /// ```
+    /// use elastic_layout::{Distribution, Halo, Ranks};
+    ///
+    /// // 10 x 8 cells on 2 x 2 ranks, one ghost cell on each side, periodic along a row.
+    /// let halo = [Halo::NONE, Halo::edge(1), Halo::periodic(1)];
+    /// let cells = Distribution::halo([1, 10, 8], halo, [1, 2, 2], Ranks::first(4))?;
+    /// let [_, rows, columns] = cells.spans(3);
+    /// assert_eq!((rows.first, rows.count, columns.first, columns.count), (5, 5, 4, 4));
+    /// assert_eq!((cells.shape(), cells.room(3)), ((12, 8), 7 * 6));
+    /// # Ok::<(), elastic_layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::NoRanks`], [`LayoutError::Grid`], [`LayoutError::TooLarge`].
+    pub fn halo(
+        shape: [usize; 3],
+        halo: [Halo; 3],
+        grid: [usize; 3],
+        ranks: Ranks,
+    ) -> Result<Self, LayoutError> {
+        const CALL: &str = "halo";
+        if ranks.is_empty() {
+            return Err(LayoutError::NoRanks { call: CALL });
+        }
+        let rows = grid[0].saturating_mul(grid[1]);
+        if rows.checked_mul(grid[2]) != Some(ranks.len()) {
+            let columns = grid[2];
+            return Err(LayoutError::Grid { call: CALL, rows, columns, ranks: ranks.len() });
+        }
+        let axis = |along: usize| {
+            let divided = halo[along].divide(shape[along], grid[along]);
+            divided.ok_or(LayoutError::TooLarge { call: CALL })
+        };
+        Unchecked {
+            layers: axis(0)?,
+            rows: axis(1)?,
+            columns: axis(2)?,
+            grid: Grid::new(rows, grid[2]),
+            halo,
+            storage: Storage::default(),
+            ranks,
+            replicated: false,
+        }
+        .checked(CALL)
+    }
+
     /// Makes a vector of which every rank holds all elements.
     ///
     /// # Errors
@@ -221,9 +268,11 @@ impl Distribution {
         ranks: Ranks,
     ) -> Result<Self, LayoutError> {
         Unchecked {
+            layers: Axis::whole(1),
             rows: Axis::whole(rows),
             columns: Axis::whole(columns),
             grid: Grid::new(1, 1),
+            halo: [Halo::NONE; 3],
             storage: Storage::default(),
             ranks,
             replicated: true,
@@ -244,8 +293,7 @@ impl Distribution {
         };
         let rows = axis(shape.0, block.map(|block| block.0), grid.rows);
         let columns = axis(shape.1, block.map(|block| block.1), grid.columns);
-        let storage = Storage::default();
-        Unchecked { rows, columns, grid, storage, ranks, replicated: false }.checked(call)
+        Self::flat(call, rows, columns, grid, ranks)
     }
 
     fn new(
@@ -256,19 +304,38 @@ impl Distribution {
         ranks: Ranks,
     ) -> Result<Self, LayoutError> {
         let grid = Grid { rows: rows.parts(), columns: columns.parts(), order };
-        let storage = Storage::default();
         if let Axis::Cuts(at) = &columns
             && at.len() != ranks.len() + 1
             && !ranks.is_empty()
         {
             return Err(LayoutError::Boundaries { call, ranks: ranks.len(), found: at.len() });
         }
-        Unchecked { rows, columns, grid, storage, ranks, replicated: false }.checked(call)
+        Self::flat(call, rows, columns, grid, ranks)
     }
 
-    /// Returns the distribution with another storage order of each rank's part.
+    /// Makes a distribution of one layer, without ghost cells.
+    fn flat(
+        call: &'static str,
+        rows: Axis,
+        columns: Axis,
+        grid: Grid,
+        ranks: Ranks,
+    ) -> Result<Self, LayoutError> {
+        let (layers, storage) = (Axis::whole(1), Storage::default());
+        let halo = [Halo::NONE; 3];
+        Unchecked { layers, rows, columns, grid, halo, storage, ranks, replicated: false }
+            .checked(call)
+    }
+
+    /// Returns the distribution with another storage order of each rank's part. A part with ghost
+    /// cells is one block and is stored by rows or by columns, never block after block.
     #[must_use]
     pub fn stored(self, storage: Storage) -> Self {
+        let storage = match storage {
+            Storage::Columns => storage,
+            _ if self.has_halo() => Storage::Rows,
+            _ => storage,
+        };
         Self { storage, ..self }
     }
 
@@ -278,13 +345,27 @@ impl Distribution {
         &self.ranks
     }
 
-    /// Returns rows and columns of the whole array; a vector has one row.
+    /// Returns rows, of all layers, and columns of the whole array, with its edge; a vector has one
+    /// row.
     #[must_use]
     pub fn shape(&self) -> (usize, usize) {
-        (self.rows.extent(), self.columns.extent())
+        (self.layers.extent() * self.rows.extent(), self.columns.extent())
     }
 
-    /// Returns the process grid; one place if the array is replicated.
+    /// Returns layers, rows and columns of the whole array, with its edge.
+    #[must_use]
+    pub fn extents(&self) -> [usize; 3] {
+        [&self.layers, &self.rows, &self.columns].map(Axis::extent)
+    }
+
+    /// Returns true if parts have ghost cells, or the array has several layers.
+    #[must_use]
+    pub fn has_halo(&self) -> bool {
+        self.halo != [Halo::NONE; 3] || matches!(self.layers, Axis::Cuts(_))
+    }
+
+    /// Returns the process grid, with a row for each row of each layer of ranks; one place if the
+    /// array is replicated.
     #[must_use]
     pub fn grid(&self) -> Grid {
         self.grid
@@ -294,72 +375,6 @@ impl Distribution {
     #[must_use]
     pub fn is_replicated(&self) -> bool {
         self.replicated
-    }
-
-    /// Returns rows and columns of the part that a rank holds; (0, 0) for other ranks.
-    #[must_use]
-    pub fn held(&self, rank: usize) -> (usize, usize) {
-        self.place_of(rank)
-            .map_or((0, 0), |(row, column)| (self.rows.held(row), self.columns.held(column)))
-    }
-
-    /// Number of elements for which a rank needs memory: those it holds, and the rest of clipped
-    /// blocks if blocks are stored whole.
-    #[must_use]
-    pub fn room(&self, rank: usize) -> usize {
-        let (rows, columns) = self.held(rank);
-        match self.storage {
-            Storage::Rows | Storage::Columns => rows * columns,
-            Storage::RowsOfBlocks | Storage::ColumnsOfBlocks => {
-                let (high, wide) = (self.rows.block(), self.columns.block());
-                (rows.div_ceil(high).saturating_mul(high))
-                    .saturating_mul(columns.div_ceil(wide).saturating_mul(wide))
-            }
-        }
-    }
-
-    /// Returns the rank that holds an element, and the offset in its memory, in elements; `None`
-    /// outside the array. For a replicated array it is the first rank.
-    #[must_use]
-    pub fn locate(&self, row: usize, column: usize) -> Option<(usize, usize)> {
-        if row >= self.rows.extent() || column >= self.columns.extent() {
-            return None;
-        }
-        let (grid_row, row) = self.rows.place(row);
-        let (grid_column, column) = self.columns.place(column);
-        let strides = self.strides((grid_row, grid_column));
-        let (high, wide) = (self.rows.block(), self.columns.block());
-        let offset = row / high * strides.row_block
-            + row % high * strides.row
-            + column / wide * strides.column_block
-            + column % wide * strides.column;
-        Some((self.ranks.at(self.grid.position(grid_row, grid_column)), offset))
-    }
-
-    /// Returns row and column of the element at an offset of a rank's memory, in elements; `None`
-    /// if there is no element, as in the rest of a clipped block.
-    #[must_use]
-    pub fn origin(&self, rank: usize, offset: usize) -> Option<(usize, usize)> {
-        let place = self.place_of(rank)?;
-        let (rows, columns) = self.held(rank);
-        if rows == 0 || columns == 0 {
-            return None;
-        }
-        let (high, wide) = (self.rows.block(), self.columns.block());
-        let blocks = (rows.div_ceil(high), columns.div_ceil(wide));
-        let within = |block: (usize, usize)| {
-            let inside = offset % (high * wide);
-            (block.0 * high + inside / wide, block.1 * wide + inside % wide)
-        };
-        let number = offset / high.saturating_mul(wide);
-        let (row, column) = match self.storage {
-            Storage::Rows => (offset / columns, offset % columns),
-            Storage::Columns => (offset % rows, offset / rows),
-            Storage::RowsOfBlocks => within((number / blocks.1, number % blocks.1)),
-            Storage::ColumnsOfBlocks => within((number % blocks.0, number / blocks.0)),
-        };
-        (row < rows && column < columns)
-            .then(|| (self.rows.index(place.0, row), self.columns.index(place.1, column)))
     }
 
     /// Requires the conditions of the published algorithm: along both axes only whole blocks, and
@@ -381,26 +396,27 @@ impl Distribution {
         Ok(())
     }
 
-    /// Returns the place of a rank in the grid.
-    pub(super) fn place_of(&self, rank: usize) -> Option<(usize, usize)> {
-        let position = self.ranks.position(rank)?;
-        Some(if self.replicated { (0, 0) } else { self.grid.place(position) })
+    /// Returns the axis of layers, rows or columns.
+    pub(super) fn axis(&self, along: usize) -> &Axis {
+        [&self.layers, &self.rows, &self.columns][along]
     }
 
     /// Returns true if the size of the whole array in bytes, including the rest of clipped blocks,
     /// fits into an address.
     pub(super) fn fits(&self, element: usize) -> bool {
-        let room = |axis: &Axis| {
+        let room = |along: usize| {
+            let (axis, halo) = (self.axis(along), self.halo[along]);
             let block = if axis.is_single_run() && !self.in_blocks() { 1 } else { axis.block() };
-            axis.extent().checked_add(block)
+            axis.extent().checked_add(block)?.checked_add(halo.before)?.checked_add(halo.after)
         };
-        let bytes = room(&self.rows)
-            .zip(room(&self.columns))
-            .and_then(|(rows, columns)| rows.checked_mul(columns)?.checked_mul(element));
+        let layers = if self.has_halo() { room(0) } else { Some(1) };
+        let bytes = [layers, room(1), room(2)]
+            .into_iter()
+            .try_fold(element, |bytes, along| bytes.checked_mul(along?));
         bytes.is_some()
     }
 
-    fn in_blocks(&self) -> bool {
+    pub(super) fn in_blocks(&self) -> bool {
         matches!(self.storage, Storage::RowsOfBlocks | Storage::ColumnsOfBlocks)
     }
 
@@ -414,43 +430,16 @@ impl Distribution {
             _ => axis.comb(part),
         }
     }
-
-    /// Returns the strides of the elements at a place of the grid.
-    pub(super) fn strides(&self, place: (usize, usize)) -> Strides {
-        let (rows, columns) = (self.rows.held(place.0), self.columns.held(place.1));
-        let (high, wide) = (self.rows.block(), self.columns.block());
-        let area = high.saturating_mul(wide);
-        let linear = |row: usize, column: usize| Strides {
-            row_block: row.saturating_mul(high),
-            row,
-            column_block: column.saturating_mul(wide),
-            column,
-        };
-        match self.storage {
-            Storage::Rows => linear(columns, 1),
-            Storage::Columns => linear(1, rows),
-            Storage::RowsOfBlocks => Strides {
-                row_block: area.saturating_mul(columns.div_ceil(wide)),
-                row: wide,
-                column_block: area,
-                column: 1,
-            },
-            Storage::ColumnsOfBlocks => Strides {
-                row_block: area,
-                row: wide,
-                column_block: area.saturating_mul(rows.div_ceil(high)),
-                column: 1,
-            },
-        }
-    }
 }
 
 /// A distribution from outside, before it is validated.
 #[derive(Deserialize)]
 struct Unchecked {
+    layers: Axis,
     rows: Axis,
     columns: Axis,
     grid: Grid,
+    halo: [Halo; 3],
     storage: Storage,
     ranks: Ranks,
     replicated: bool,
@@ -458,21 +447,27 @@ struct Unchecked {
 
 impl Unchecked {
     fn checked(self, call: &'static str) -> Result<Distribution, LayoutError> {
-        let Self { rows, columns, grid, storage, ranks, replicated } = self;
+        let Self { layers, rows, columns, grid, halo, storage, ranks, replicated } = self;
         if ranks.is_empty() {
             return Err(LayoutError::NoRanks { call });
         }
         let places = grid.rows.checked_mul(grid.columns);
         let expected = if replicated { 1 } else { ranks.len() };
-        if places != Some(expected) || (rows.parts(), columns.parts()) != (grid.rows, grid.columns)
+        let grid_rows = layers.parts().checked_mul(rows.parts());
+        if places != Some(expected)
+            || (grid_rows, columns.parts()) != (Some(grid.rows), grid.columns)
         {
             let (rows, columns) = (grid.rows, grid.columns);
             return Err(LayoutError::Grid { call, rows, columns, ranks: ranks.len() });
         }
-        for axis in [&rows, &columns] {
+        for axis in [&layers, &rows, &columns] {
             check_axis(call, axis)?;
         }
-        let distribution = Distribution { rows, columns, grid, storage, ranks, replicated };
+        // A part with ghost cells is one block.
+        let is_block = [&layers, &rows, &columns].iter().all(|axis| matches!(axis, Axis::Cuts(_)));
+        let halo = if is_block { halo } else { [Halo::NONE; 3] };
+        let distribution =
+            Distribution { layers, rows, columns, grid, halo, storage, ranks, replicated };
         if distribution.fits(1) { Ok(distribution) } else { Err(LayoutError::TooLarge { call }) }
     }
 }

@@ -70,14 +70,14 @@ pub enum LayoutError {
     },
     /// A schedule moves one array, which has one shape.
     #[error(
-        "schedule: the array is {} x {} before and {} x {} after; redistribution keeps the shape",
-        .old.0, .old.1, .new.0, .new.1
+        "schedule: the array is {} before and {} after; redistribution keeps the shape",
+        extents(.old), extents(.new)
     )]
     Shape {
-        /// Rows and columns before.
-        old: (usize, usize),
-        /// Rows and columns after.
-        new: (usize, usize),
+        /// Layers, rows and columns before.
+        old: [usize; 3],
+        /// Layers, rows and columns after.
+        new: [usize; 3],
     },
     /// The array does not divide into equal parts of whole blocks, as the caller requires.
     #[error(
@@ -106,4 +106,13 @@ pub enum LayoutError {
         /// Its length, in bytes.
         found: usize,
     },
+}
+
+/// Returns a shape as text, without the layers if there is one.
+fn extents(&[layers, rows, columns]: &[usize; 3]) -> String {
+    if layers == 1 {
+        format!("{rows} x {columns}")
+    } else {
+        format!("{layers} x {rows} x {columns}")
+    }
 }

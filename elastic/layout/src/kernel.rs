@@ -9,8 +9,8 @@ pub(super) struct Level {
     pub to: usize,
 }
 
-/// Largest number of levels: three for each of two axes.
-pub(super) const LEVELS: usize = 6;
+/// Largest number of levels: one of layers, and three for each of two axes.
+pub(super) const LEVELS: usize = 7;
 
 /// Loops around a contiguous run of bytes: the innermost level is the last one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -325,7 +325,7 @@ mod tests {
 
     fn around(levels: [Level; 3], element: usize) -> LoopNest {
         let once = level(1, 0, 0);
-        LoopNest::new([levels[0], levels[1], levels[2], once, once, once], element)
+        LoopNest::new([levels[0], levels[1], levels[2], once, once, once, once], element)
     }
 
     #[test]

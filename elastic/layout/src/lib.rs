@@ -6,7 +6,9 @@
 //! | question | answer | file |
 //! |---|---|---|
 //! | which ranks? | [`Ranks`] | `ranks.rs` |
-//! | where is each element? | [`Distribution`], [`Grid`], [`Storage`] | `distribution.rs` |
+//! | where is each element? | [`Distribution`], [`Grid`], [`Storage`] | `distribution.rs`, `memory.rs` |
+//! | which cells are ghost cells, and whose? | [`Halo`], [`Span`] | `halo.rs` |
+//! | which ranks exchange which ghost cells? | [`HaloMessage`] | `exchange.rs` |
 //! | the same for sparse matrices | [`Compressed`] | `sparse.rs` |
 //! | which ranks exchange which messages, and when? | [`Schedule`], [`Part`], [`Step`] | `schedule.rs` |
 //! | in which step, without contention? | | `steps/` |
@@ -16,14 +18,17 @@
 //!
 //! Source: dissertation of R. Sudarsan (Virginia Tech, 2009), chapter 3.
 //!
-//! floors: error < ranks < axis < kernel < distribution < meet < message < cost < steps < schedule < sparse
+//! floors: error < ranks < axis < halo < kernel < distribution < memory < meet < message < exchange < cost < steps < schedule < sparse
 
 mod axis;
 mod cost;
 mod distribution;
 mod error;
+mod exchange;
+mod halo;
 mod kernel;
 mod meet;
+mod memory;
 mod message;
 mod ranks;
 mod schedule;
@@ -36,6 +41,8 @@ mod tests;
 pub use cost::{Link, Statistics};
 pub use distribution::{Distribution, Grid, Order, Storage};
 pub use error::LayoutError;
+pub use exchange::HaloMessage;
+pub use halo::{Halo, Span};
 pub use message::{Message, Piece, Source, in_turns};
 pub use ranks::Ranks;
 pub use schedule::{Part, Schedule, Step};

@@ -5,13 +5,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::LayoutError;
-use super::distribution::Strides;
 use super::kernel::{self, LEVELS, Level, LoopNest};
 use super::meet::{Family, Position, Repeat};
+use super::memory::Strides;
 
-/// Memory of one end: its strides, and its length, both in elements.
+/// Memory of one end: the offset of the first element that it owns, its strides, and its length, in
+/// elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct End {
+    pub begin: usize,
     pub strides: Strides,
     pub room: usize,
 }
@@ -38,6 +40,7 @@ pub struct Message {
     pub(super) peer: usize,
     pub(super) source: Source,
     pub(super) element: usize,
+    pub(super) layers: Arc<[Family]>,
     pub(super) rows: Arc<[Family]>,
     pub(super) columns: Arc<[Family]>,
     pub(super) from: End,
@@ -71,8 +74,7 @@ impl Message {
     /// Number of bytes moved.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let indices = |families: &[Family]| families.iter().map(Family::indices).sum::<usize>();
-        indices(&self.rows) * indices(&self.columns) * self.element
+        indices(&self.layers) * indices(&self.rows) * indices(&self.columns) * self.element
     }
 
     /// Length of the source memory in bytes.
@@ -129,7 +131,20 @@ impl Message {
     /// enough, and packed bytes can be unpacked before they have left the cache. See also
     /// [`in_turns`].
     pub fn split(&self, bytes: usize) -> impl Iterator<Item = Self> + '_ {
-        let indices = |families: &[Family]| families.iter().map(Family::indices).sum::<usize>();
+        let one: Box<dyn Iterator<Item = Self> + '_> = if indices(&self.layers) == 1 {
+            Box::new(self.split_layer(bytes))
+        } else {
+            let layer = indices(&self.rows) * indices(&self.columns) * self.element;
+            Box::new(cut(&self.layers, (bytes / layer.max(1)).max(1)).flat_map(move |layers| {
+                let some = Self { layers: Arc::from([layers]), ..self.clone() };
+                some.split_layer(bytes).collect::<Vec<_>>()
+            }))
+        };
+        one
+    }
+
+    /// Splits rows and columns; the layers stay together.
+    fn split_layer(&self, bytes: usize) -> impl Iterator<Item = Self> + '_ {
         let most = bytes / self.element;
         // Splits along the axis with the larger stride, and along the other one if that is not
         // enough.
@@ -204,8 +219,15 @@ impl Message {
     /// Returns the loops, with their beginnings at both ends, in bytes.
     fn nests(&self) -> impl Iterator<Item = (usize, usize, LoopNest)> + '_ {
         let pairs = self.rows.iter().flat_map(|row| self.columns.iter().map(move |c| (row, c)));
-        pairs.map(|(row, column)| {
+        let all = pairs.flat_map(|(row, c)| self.layers.iter().map(move |l| (l, row, c)));
+        all.map(|(layer, row, column)| {
             let (from, to) = (&self.from.strides, &self.to.strides);
+            // Layers are never in turns: a family of them is one run.
+            let along_layers = Level {
+                count: layer.length,
+                from: from.layer * self.element,
+                to: to.layer * self.element,
+            };
             let along_rows = |repeat: &Repeat| Level {
                 count: repeat.count,
                 from: from.row_bytes(repeat.old, self.element),
@@ -219,6 +241,7 @@ impl Message {
             let step = Position { blocks: 0, elements: 1 };
             let single = |count| Repeat { count, old: step, new: step };
             let levels: [Level; LEVELS] = [
+                along_layers,
                 along_rows(&row.outer),
                 along_rows(&row.inner),
                 along_rows(&single(row.length)),
@@ -227,11 +250,22 @@ impl Message {
                 along_columns(&single(column.length)),
             ];
             let element = self.element;
-            let start = from.row_bytes(row.old, element) + from.column_bytes(column.old, element);
-            let target = to.row_bytes(row.new, element) + to.column_bytes(column.new, element);
+            let begin = |end: &End, layer: Position| {
+                (end.begin + layer.elements * end.strides.layer) * element
+            };
+            let start = begin(&self.from, layer.old)
+                + from.row_bytes(row.old, element)
+                + from.column_bytes(column.old, element);
+            let target = begin(&self.to, layer.new)
+                + to.row_bytes(row.new, element)
+                + to.column_bytes(column.new, element);
             (start, target, LoopNest::new(levels, element))
         })
     }
+}
+
+fn indices(families: &[Family]) -> usize {
+    families.iter().map(Family::indices).sum()
 }
 
 fn cut(families: &[Family], most: usize) -> impl Iterator<Item = Family> + '_ {
@@ -281,7 +315,7 @@ impl Strides {
     }
 }
 
-fn check(
+pub(super) fn check(
     call: &'static str,
     what: &'static str,
     expected: usize,

@@ -75,8 +75,8 @@ impl Schedule {
         new: &Distribution,
         element: usize,
     ) -> Result<Self, LayoutError> {
-        if old.shape() != new.shape() {
-            return Err(LayoutError::Shape { old: old.shape(), new: new.shape() });
+        if old.extents() != new.extents() {
+            return Err(LayoutError::Shape { old: old.extents(), new: new.extents() });
         }
         let pair = Pair { old, new };
         let plan = Arc::new(Plan::choose(pair));
@@ -192,13 +192,13 @@ impl Schedule {
 /// Common indices of pairs of parts, by axis, cached once found.
 struct Common<'a> {
     schedule: &'a Schedule,
-    rows: HashMap<(usize, usize), Arc<[Family]>>,
-    columns: HashMap<(usize, usize), Arc<[Family]>>,
+    /// Of layers, rows and columns.
+    axes: [HashMap<(usize, usize), Arc<[Family]>>; 3],
 }
 
 impl<'a> Common<'a> {
     fn of(schedule: &'a Schedule) -> Self {
-        Self { schedule, rows: HashMap::new(), columns: HashMap::new() }
+        Self { schedule, axes: std::array::from_fn(|_| HashMap::new()) }
     }
 
     /// Returns the message of an edge, as the sender or the receiver sees it; `None` if the two
@@ -211,27 +211,28 @@ impl<'a> Common<'a> {
             (&schedule.old, &schedule.new)
         };
         let (sender, receiver) = (old.ranks.at(edge.old), new.ranks.at(edge.new));
-        let (from, to) = (old.place_of(sender)?, new.place_of(receiver)?);
-        let rows = self.rows.entry((from.0, to.0)).or_insert_with(|| {
-            meet(&old.comb(&old.rows, from.0), &new.comb(&new.rows, to.0)).into()
-        });
-        if rows.is_empty() {
-            return None;
-        }
-        let columns = self.columns.entry((from.1, to.1)).or_insert_with(|| {
-            meet(&old.comb(&old.columns, from.1), &new.comb(&new.columns, to.1)).into()
-        });
-        if columns.is_empty() {
-            return None;
-        }
+        let (from, to) = (old.parts_of(sender)?, new.parts_of(receiver)?);
+        let mut common = |along: usize| {
+            let found = self.axes[along].entry((from[along], to[along])).or_insert_with(|| {
+                let old = old.comb(old.axis(along), from[along]);
+                meet(&old, &new.comb(new.axis(along), to[along])).into()
+            });
+            (!found.is_empty()).then(|| Arc::clone(found))
+        };
+        let (layers, rows, columns) = (common(0)?, common(1)?, common(2)?);
         Some(Message {
             peer: if to_sender { receiver } else { sender },
             source: if edge.passed_on { Source::New } else { Source::Old },
             element: schedule.element,
-            rows: Arc::clone(rows),
-            columns: Arc::clone(columns),
-            from: End { strides: old.strides(from), room: old.room(sender) },
-            to: End { strides: new.strides(to), room: new.room(receiver) },
+            layers,
+            rows,
+            columns,
+            from: End {
+                begin: old.begin(from),
+                strides: old.strides(from),
+                room: old.room(sender),
+            },
+            to: End { begin: new.begin(to), strides: new.strides(to), room: new.room(receiver) },
         })
     }
 }

@@ -12,6 +12,25 @@ pub(super) fn meeting(old: &Axis, new: &Axis) -> Option<Meeting> {
         .then(|| (0..old.parts()).map(|part| new.parts_meeting(&old.comb(part))).collect())
 }
 
+/// Returns the same for the rows of the grids, which are those of all layers of ranks.
+fn rows_meeting(pair: Pair) -> Option<Meeting> {
+    let rows = meeting(&pair.old.rows, &pair.new.rows)?;
+    if !pair.is_layered() {
+        return Some(rows);
+    }
+    let layers = meeting(&pair.old.layers, &pair.new.layers)?;
+    let parts = pair.new.rows.parts();
+    let both = layers.iter().flat_map(|layers| {
+        rows.iter().map(move |rows| {
+            layers
+                .iter()
+                .flat_map(|layer| rows.iter().map(move |row| layer * parts + row))
+                .collect()
+        })
+    });
+    Some(both.collect())
+}
+
 fn incoming(meeting: &Meeting, parts: usize) -> Vec<usize> {
     let mut counts = vec![0; parts];
     meeting.iter().flatten().for_each(|&part| counts[part] += 1);
@@ -27,7 +46,7 @@ pub(super) struct Graph {
 impl Graph {
     /// Makes the graph; `None` if the axes have too many parts for examining each pair.
     pub fn of(pair: Pair) -> Option<Self> {
-        let rows = meeting(&pair.old.rows, &pair.new.rows)?;
+        let rows = rows_meeting(pair)?;
         let columns = meeting(&pair.old.columns, &pair.new.columns)?;
         Some(Self { rows, columns })
     }
@@ -40,7 +59,7 @@ impl Graph {
     /// Largest number of messages that a rank sends or receives: no schedule has fewer steps.
     pub fn busiest(&self, pair: Pair) -> usize {
         let (old, new) = (pair.old, pair.new);
-        let rows_in = incoming(&self.rows, new.rows.parts());
+        let rows_in = incoming(&self.rows, new.grid.rows);
         let columns_in = incoming(&self.columns, new.columns.parts());
         let stays = |from: (usize, usize), to: (usize, usize)| {
             self.rows[from.0].binary_search(&to.0).is_ok()

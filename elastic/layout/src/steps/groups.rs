@@ -125,6 +125,23 @@ impl Groups {
         groups
     }
 
+    /// Makes one graph of all ranks, most of which may have nothing in common.
+    pub fn of_all(pair: Pair) -> Self {
+        let along = |old, new| Along { graphs: 1, old, new, exact: false, periodic: false };
+        let (old, new) = (pair.old.grid, pair.new.grid);
+        let mut groups = Self {
+            rows: along(old.rows, new.rows),
+            columns: along(old.columns, new.columns),
+            to_replicas: false,
+            order: Steps::Latin,
+            width: 0,
+            skips_first: false,
+            minimal: false,
+        };
+        groups.measure(pair);
+        groups
+    }
+
     pub fn to_replicas(pair: Pair) -> Self {
         let along = |axis: &Axis| Along {
             graphs: 1,
@@ -133,7 +150,10 @@ impl Groups {
             exact: !matches!(axis, Axis::Cuts(at) if at.windows(2).any(|cut| cut[0] == cut[1])),
             periodic: false,
         };
-        let (rows, columns) = (along(&pair.old.rows), along(&pair.old.columns));
+        let (mut rows, columns) = (along(&pair.old.rows), along(&pair.old.columns));
+        if pair.is_layered() {
+            rows = Along { old: pair.old.grid.rows, exact: false, ..rows };
+        }
         let mut groups = Self {
             rows,
             columns,

@@ -8,7 +8,7 @@
 //! |---|---|---|---|
 //! | block-cyclic over any two grids: disjoint complete graphs | Latin squares, or the published order where that has no contention | fewest | `groups.rs` |
 //! | runs to runs: a path | greedily along it | fewest | `staircase.rs` |
-//! | anything else of moderate size | alternating paths | fewest | `colour.rs` |
+//! | anything else of moderate size, and all with layers of ranks | alternating paths | fewest | `colour.rs` |
 //! | anything else of any size | each axis separately, then the product | no contention | `product.rs` |
 //! | replicated before or after | doubling, or in turns | fewest | `replicas.rs` |
 //!
@@ -62,6 +62,11 @@ impl Pair<'_> {
     fn is_self(&self, old: usize, new: usize) -> bool {
         self.old.ranks.at(old) == self.new.ranks.at(new)
     }
+
+    /// Returns true if an array of three dimensions is cut along all of them, before or after.
+    fn is_layered(&self) -> bool {
+        self.old.layers.parts() > 1 || self.new.layers.parts() > 1
+    }
 }
 
 /// Graphs with more messages are not coloured as a whole, since every rank does so by itself.
@@ -76,6 +81,11 @@ impl Plan {
             (true, false) => return Self::Deal,
             (false, true) => return Self::Groups(Groups::to_replicas(pair)),
             (false, false) => {}
+        }
+        if pair.is_layered() {
+            let graph = colour::Graph::of(pair);
+            let coloured = graph.and_then(|graph| graph.coloured(pair, graph.busiest(pair)));
+            return coloured.map_or_else(|| Self::Groups(Groups::of_all(pair)), Self::Coloured);
         }
         if staircase::fits(pair) {
             return Self::Staircase;

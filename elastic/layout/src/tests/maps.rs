@@ -103,7 +103,7 @@ fn what_cannot_be_is_refused_with_its_reason() {
     let (short, long) = (short.expect("ranks"), long.expect("ranks"));
     assert_eq!(
         Schedule::between(&short, &long, 8).map(|_| ()),
-        Err(LayoutError::Shape { old: (1, 5), new: (1, 6) })
+        Err(LayoutError::Shape { old: [1, 1, 5], new: [1, 1, 6] })
     );
     assert_eq!(Schedule::between(&short, &short, 0).map(|_| ()), Err(LayoutError::EmptyElement));
     let huge = Schedule::between(&short, &short, usize::MAX / 2).map(|_| ());

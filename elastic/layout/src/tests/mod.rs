@@ -3,6 +3,7 @@
 mod amounts;
 mod carried_out;
 mod grids;
+mod halos;
 mod maps;
 mod properties;
 mod published;

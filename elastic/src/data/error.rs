@@ -103,6 +103,26 @@ pub enum DataError {
         /// The state of the registry.
         reason: &'static str,
     },
+    /// Two arrays differ in their patterns or in their elements.
+    #[error(
+        "swap: `{name}` and `{other}` have different patterns or elements: register them alike"
+    )]
+    Unlike {
+        /// The array.
+        name: String,
+        /// The other array.
+        other: String,
+    },
+    /// The array is not in a state for the call.
+    #[error("{call}: `{name}`: {reason}")]
+    Unfit {
+        /// The call.
+        call: &'static str,
+        /// The array.
+        name: String,
+        /// The state, and the call to make instead.
+        reason: &'static str,
+    },
     /// An error of the communication library.
     #[error("move: {0}")]
     Group(#[from] GroupError),

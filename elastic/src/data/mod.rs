@@ -37,11 +37,12 @@
 //! | the move of one array | `array_transfer.rs` |
 //! | a move from beginning to end | `moving.rs` |
 //! | one array moved once | `once.rs` |
+//! | the exchange of ghost cells between resizes | `halo.rs` |
 //! | arrays along the nonzeros of a sparse matrix | `compressed.rs`, `matrix_index.rs` |
 //! | data that only the program understands | `carry.rs` |
 //!
 //! floors: error < element < pattern < block < matrix_index < message < array_transfer < carry <
-//! registry < compressed < moving < once
+//! registry < halo < compressed < moving < once
 
 mod array_transfer;
 mod block;
@@ -49,6 +50,7 @@ mod carry;
 mod compressed;
 mod element;
 mod error;
+mod halo;
 mod matrix_index;
 mod message;
 mod moving;

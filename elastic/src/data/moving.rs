@@ -302,8 +302,11 @@ impl Registry {
         if self.token.is_none() {
             self.token = ProcessToken::make();
         }
+        let exchanging = self.exchanging().map(|name| {
+            format!("an exchange of the ghost cells of `{name}` has begun: end it before a resize")
+        });
         let reason = match self.is_moved() {
-            Ok(false) => None,
+            Ok(false) => exchanging,
             Ok(true) => Some("the data have been moved in this window".to_owned()),
             Err(reason) => Some(reason),
         };

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::layout::{Distribution, Grid, LayoutError, Order, Ranks, Storage};
+use crate::layout::{Distribution, Grid, Halo, LayoutError, Order, Ranks, Storage};
 
 /// Process grid for any number of ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -31,12 +31,40 @@ impl Grids {
             Self::Fixed(grid) => grid,
             Self::NearlySquare => {
                 let ranks = ranks.max(1);
-                let rows = (1..=ranks.isqrt()).rev().find(|rows| ranks.is_multiple_of(*rows));
-                let rows = rows.unwrap_or(1);
+                let rows = largest_divisor(ranks, ranks.isqrt());
                 Grid { rows, columns: ranks / rows, order: Order::RowMajor }
             }
         }
     }
+}
+
+/// Returns the largest divisor of a number that is at most `most`.
+fn largest_divisor(number: usize, most: usize) -> usize {
+    (1..=most).rev().find(|divisor| number.is_multiple_of(*divisor)).unwrap_or(1)
+}
+
+/// Returns the layers, rows and columns of a grid of ranks: where `grid` has zeros, nearly a cube
+/// or a square over the dimensions with more than one cell, the most along columns.
+fn grid_for(ranks: usize, grid: [usize; 3], shape: [usize; 3]) -> [usize; 3] {
+    let fixed: usize = grid.iter().filter(|&&along| along > 0).product();
+    let mut rest = ranks / fixed.max(1);
+    let mut open: Vec<usize> =
+        (0..3).filter(|&along| grid[along] == 0 && shape[along] > 1).collect();
+    if open.is_empty() {
+        open.extend((0..3).rev().find(|&along| grid[along] == 0));
+    }
+    let mut found = grid.map(|along| along.max(1));
+    while let Some((&along, others)) = open.split_first() {
+        let most = match others.len() {
+            0 => rest,
+            1 => rest.isqrt(),
+            _ => (1..=rest).take_while(|edge| edge.pow(3) <= rest).last().unwrap_or(1),
+        };
+        found[along] = largest_divisor(rest, most);
+        rest /= found[along];
+        open.remove(0);
+    }
+    found
 }
 
 /// Elements of an array, and their distribution: a [`Distribution`] for any number of ranks.
@@ -64,6 +92,7 @@ enum Kind {
     BlockGrid { shape: (usize, usize), grids: Grids },
     Checkerboard { shape: (usize, usize), block: (usize, usize), grids: Grids },
     Replicated { rows: usize, columns: usize },
+    Halo { shape: [usize; 3], halo: [Halo; 3], grid: [usize; 3] },
 }
 
 impl Pattern {
@@ -122,16 +151,59 @@ impl Pattern {
         Self::new(Kind::Replicated { rows: 1, columns: elements })
     }
 
+    /// An array of layers, rows and columns in one block for each place of a grid of ranks, with ghost
+    /// cells around each block: [`Distribution::halo`]. The grid follows the number of ranks: nearly
+    /// a cube or a square over the dimensions with more than one cell.
+    /// [`World::exchange_halo`](crate::World::exchange_halo) fills the ghost cells; a resize moves the
+    /// cells and the edge of the array only, and other ghost cells are zero afterwards.
+    ///
+    /// ```
+    /// use elastic::data::Pattern;
+    /// use elastic::layout::{Halo, Ranks};
+    /// let cells = Pattern::halo([1, 100, 80], [Halo::NONE, Halo::edge(1), Halo::edge(1)]);
+    /// let [_, rows, columns] = cells.over(Ranks::first(6))?.spans(5);
+    /// assert_eq!((rows.first, rows.count, columns.first, columns.count), (50, 50, 54, 26));
+    /// # Ok::<(), elastic::layout::LayoutError>(())
+    /// ```
+    #[must_use]
+    pub const fn halo(shape: [usize; 3], halo: [Halo; 3]) -> Self {
+        Self::new(Kind::Halo { shape, halo, grid: [0; 3] })
+    }
+
+    /// Returns the pattern of [`halo`](Self::halo) with this many layers, rows and columns of ranks;
+    /// 0 for a number that follows from the number of ranks. No effect on other patterns.
+    #[must_use]
+    pub const fn on_grid(self, grid: [usize; 3]) -> Self {
+        match self.kind {
+            Kind::Halo { shape, halo, .. } => {
+                Self { kind: Kind::Halo { shape, halo, grid }, ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// Returns the pattern with another storage order of each rank's part.
     #[must_use]
     pub const fn stored(self, storage: Storage) -> Self {
         Self { storage, ..self }
     }
 
-    /// Rows and columns; a vector has one row.
+    /// Rows, of all layers, and columns, with the edge of the array; a vector has one row.
     #[must_use]
     pub const fn shape(&self) -> (usize, usize) {
         match self.kind {
+            Kind::Halo { shape, halo, .. } => {
+                let mut along = 0;
+                let mut whole = shape;
+                while along < 3 {
+                    let (low, high) = halo[along].edges();
+                    if shape[along] > 0 {
+                        whole[along] = shape[along].saturating_add(low).saturating_add(high);
+                    }
+                    along += 1;
+                }
+                (whole[0].saturating_mul(whole[1]), whole[2])
+            }
             Kind::Block { elements } | Kind::BlockCyclic { elements, .. } => (1, elements),
             Kind::BlockRows { rows, columns }
             | Kind::BlockColumns { rows, columns }
@@ -161,6 +233,9 @@ impl Pattern {
             Kind::Checkerboard { shape, block, grids } => {
                 Distribution::checkerboard(shape, block, grids.of(count), ranks)
             }
+            Kind::Halo { shape, halo, grid } => {
+                Distribution::halo(shape, halo, grid_for(count, grid, shape), ranks)
+            }
             Kind::Replicated { rows, columns } => {
                 Distribution::replicated_matrix(rows, columns, ranks)
             }
@@ -183,6 +258,8 @@ mod tests {
             Pattern::block_columns(5, 7),
             Pattern::block_grid((5, 7), Grids::NearlySquare),
             Pattern::checkerboard((5, 7), (2, 3), Grids::NearlySquare),
+            Pattern::halo([1, 5, 7], [Halo::periodic(2); 3]),
+            Pattern::halo([1, 3, 5], [Halo::NONE, Halo::edge(1), Halo::edge(1)]),
         ];
         for pattern in patterns {
             for ranks in 1..9 {
@@ -195,6 +272,22 @@ mod tests {
                 assert_eq!(over.shape(), pattern.shape());
             }
         }
+    }
+
+    #[test]
+    fn grid_of_cells_follows_the_number_of_ranks() {
+        let grids = |grid, shape| [1, 6, 7, 8, 24].map(|ranks| grid_for(ranks, grid, shape));
+        assert_eq!(grids([0; 3], [9; 3]), [[1, 1, 1], [1, 2, 3], [1, 1, 7], [2, 2, 2], [2, 3, 4]]);
+        assert_eq!(
+            grids([0; 3], [1, 9, 9]),
+            [[1, 1, 1], [1, 2, 3], [1, 1, 7], [1, 2, 4], [1, 4, 6]]
+        );
+        assert_eq!(grids([0, 0, 1], [1, 9, 9])[3], [1, 8, 1]);
+        assert_eq!(grids([0; 3], [1, 1, 1])[1], [1, 1, 6]);
+        // A grid that does not fit is refused by the distribution.
+        assert_eq!(grid_for(7, [1, 2, 0], [1, 9, 9]), [1, 2, 3]);
+        let pattern = Pattern::halo([1, 9, 9], [Halo::NONE; 3]).on_grid([1, 2, 0]);
+        assert!(matches!(pattern.over(Ranks::first(7)), Err(LayoutError::Grid { .. })));
     }
 
     #[test]

@@ -2,12 +2,15 @@
 
 use std::marker::PhantomData;
 
+use quo_mpi::MpiGroup;
+
 use super::block::{Block, ProcessToken};
 use super::element::{elements, elements_mut};
+use super::halo::HaloExchange;
 use super::matrix_index::MatrixIndex;
 use super::message::{Described, Moved};
 use super::{Carry, DataError, Element, Pattern};
-use crate::layout::{Distribution, Ranks};
+use crate::layout::{Distribution, Ranks, Span};
 
 /// How data are moved between ranks of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +43,7 @@ pub(super) struct Entry {
     pub described: Described,
     pub distribution: Distribution,
     pub block: Block,
+    pub halo: HaloExchange,
 }
 
 /// Progress of the move in this window.
@@ -71,6 +75,8 @@ pub struct Registry {
     pub(super) token: Option<ProcessToken>,
     pub(super) transport: Transport,
     pub(super) last: Option<Moved>,
+    /// Over the ranks, for exchanges of ghost cells; from the first exchange after a resize.
+    pub(super) halo_group: Option<MpiGroup>,
 }
 
 impl std::fmt::Debug for Registry {
@@ -267,6 +273,18 @@ impl Registry {
         self.named("distribution", name).map(|entry| &entry.distribution)
     }
 
+    /// Returns this rank's block of an array along layers, rows and columns, and the ghost cells
+    /// around it in memory. Local.
+    ///
+    /// # Errors
+    /// [`DataError::Unknown`], [`DataError::NoRank`].
+    pub fn spans(&self, name: &str) -> Result<[Span; 3], DataError> {
+        const CALL: &str = "spans";
+        let entry = self.named(CALL, name)?;
+        let (rank, _) = self.seat.ok_or(DataError::NoRank { call: CALL })?;
+        Ok(entry.distribution.spans(rank))
+    }
+
     /// Returns the pattern of an array. Local.
     ///
     /// # Errors
@@ -319,7 +337,11 @@ impl Registry {
         found.ok_or_else(|| self.unknown(call, name))
     }
 
-    fn named_mut(&mut self, call: &'static str, name: &str) -> Result<&mut Entry, DataError> {
+    pub(super) fn named_mut(
+        &mut self,
+        call: &'static str,
+        name: &str,
+    ) -> Result<&mut Entry, DataError> {
         match self.entries.iter().position(|entry| entry.described.name == name) {
             Some(found) => Ok(&mut self.entries[found]),
             None => Err(self.unknown(call, name)),
@@ -351,6 +373,7 @@ impl Registry {
         let state = std::mem::take(&mut self.state);
         let was_begun = !matches!(state, State::Before);
         if committed {
+            self.halo_group = None;
             match state {
                 State::Moved { arrays, next } => (self.entries, self.next) = (arrays, next),
                 _ if seat.is_none() => self.entries.clear(),
@@ -388,7 +411,7 @@ impl Entry {
             bytes,
             reason: error.to_string(),
         })?;
-        Ok(Self { described, distribution, block })
+        Ok(Self { described, distribution, block, halo: HaloExchange::default() })
     }
 }
 

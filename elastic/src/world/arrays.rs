@@ -1,11 +1,12 @@
 //! Arrays that follow a resize.
 
-use quo::group::Group as _;
+use quo::group::{Group as _, WaitLimits};
 
 use super::{Window, World};
 use crate::data::{DataError, Move, Moved, Participants, Registry};
 use crate::error::Error;
 use crate::model::order::Part;
+use crate::node::liveness::LivenessCheck;
 
 impl World {
     /// Returns the arrays of the world. Local.
@@ -44,6 +45,52 @@ impl World {
     #[must_use]
     pub fn node(&self) -> usize {
         self.lifecycle.mailbox().map_or(0, |mailbox| mailbox.context().node_index())
+    }
+
+    /// Fills the ghost cells of an array with the cells of the ranks that own them, corners included.
+    /// Cells of the array's edge keep their values. Collective over the world.
+    ///
+    /// # Errors
+    /// [`Error::InvalidState`] in a process that is no rank or is in a resize, [`Error::Data`] for an
+    /// unknown array and an exchange that has begun already, [`Error::Group`] if a rank has ended.
+    pub fn exchange_halo(&mut self, name: &str) -> Result<(), Error> {
+        self.exchange_halo_begin(name)?;
+        self.exchange_halo_end(name)
+    }
+
+    /// Begins to fill the ghost cells of an array: sends the cells of this rank as they are now. The
+    /// program may compute until [`exchange_halo_end`](Self::exchange_halo_end), but ghost cells have
+    /// no values yet. Collective over the world, like its end, which comes before the next resize.
+    ///
+    /// # Errors
+    /// As [`exchange_halo`](Self::exchange_halo).
+    pub fn exchange_halo_begin(&mut self, name: &str) -> Result<(), Error> {
+        const CALL: &str = "exchange_halo_begin";
+        if self.is_pending() {
+            let reason = "a resize is pending: begin is next";
+            return Err(Error::InvalidState { call: CALL, reason });
+        }
+        if self.data.needs_connection() {
+            let reason = "this process is no rank: wait, or begin a resize";
+            let no_rank = Error::InvalidState { call: CALL, reason };
+            let current = self.communicator().ok_or(no_rank)?;
+            let connect = |limits: &WaitLimits<'_>| current.group_within(limits);
+            let group = unhurried(&self.liveness(), connect).map_err(Error::group(CALL))?;
+            self.data.connect(Some(group));
+        }
+        self.data.begin_exchange(CALL, name).map_err(failed(CALL))
+    }
+
+    /// Ends an exchange that has begun: waits for the cells of other ranks, and writes them into the
+    /// ghost cells. Collective over the world.
+    ///
+    /// # Errors
+    /// [`Error::Data`] if none has begun, [`Error::Group`] if a rank has ended.
+    pub fn exchange_halo_end(&mut self, name: &str) -> Result<(), Error> {
+        const CALL: &str = "exchange_halo_end";
+        let liveness = self.liveness();
+        unhurried(&liveness, |limits| self.data.end_exchange(CALL, name, limits))
+            .map_err(failed(CALL))
     }
 
     /// Rank of this process and number of ranks; `None` if it is no rank.
@@ -113,5 +160,18 @@ impl Window<'_> {
     pub(super) fn unmoved(&self) -> Result<bool, String> {
         let data = &self.world.data;
         Ok(!data.is_moved()? && self.part != Part::Joins && !data.is_empty())
+    }
+}
+
+/// Makes a call that waits for other ranks, however long they compute.
+fn unhurried<T>(liveness: &LivenessCheck, wait: impl FnOnce(&WaitLimits<'_>) -> T) -> T {
+    wait(&WaitLimits { deadline: None, check_peers: &|| liveness.check() })
+}
+
+/// Names the call in errors of the communication library.
+fn failed(call: &'static str) -> impl Fn(DataError) -> Error {
+    move |error| match error {
+        DataError::Group(source) => Error::Group { call, source },
+        other => other.into(),
     }
 }

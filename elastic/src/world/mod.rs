@@ -356,6 +356,70 @@ impl World {
         Window::open(self)
     }
 
+    /// Owns the main loop of the program: calls `step` until it returns false, on all ranks in the
+    /// same step; between two steps the world may change its size. `state` is broadcast from rank 0
+    /// in each resize, so that joiners continue where the others are; arrays and contexts follow by
+    /// themselves. A process without a rank sleeps here. Returns on all processes: on ranks after the
+    /// last step, on others when the job is over. Steps are the iterations of plans.
+    ///
+    /// ```no_run
+    /// use elastic::{Error, Status, World, WorldOptions};
+    /// # fn initialise(_world: &mut World) {}
+    /// # fn main() -> Result<(), Error> {
+    /// let mut world = World::create(WorldOptions::new())?;
+    /// if world.status() == Status::New {
+    ///     initialise(&mut world); // registers arrays
+    /// }
+    /// world.run(&mut 0, |world, done| {
+    ///     world.exchange_halo("field")?; // and the rest of a step
+    ///     *done += 1;
+    ///     Ok::<_, Error>(*done < 100)
+    /// })?;
+    /// world.end()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `step` and of the world; a resize that is aborted is none.
+    pub fn run<S, E: From<Error>>(
+        &mut self,
+        state: &mut S,
+        mut step: impl FnMut(&mut Self, &mut S) -> Result<bool, E>,
+    ) -> Result<(), E>
+    where
+        S: serde::Serialize + for<'b> serde::Deserialize<'b>,
+    {
+        let mut steps = 0;
+        loop {
+            match self.status() {
+                Status::Ended => return Ok(()),
+                Status::Parked => {
+                    if !self.wait()? {
+                        return Ok(());
+                    }
+                }
+                Status::Joining => {}
+                Status::New | Status::Staying => {
+                    self.report_iteration(steps);
+                    if !self.probe()? {
+                        if !step(self, state)? {
+                            return Ok(());
+                        }
+                        steps += 1;
+                        continue;
+                    }
+                }
+            }
+            let window = self.begin()?;
+            window.broadcast(state)?;
+            match window.commit(Ok(())) {
+                // Aborted: the ranks are the same as before.
+                Ok(()) | Err(Error::Aborted { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
     /// Ends the world and wakes the parked processes, for which the job is then over. Collective
     /// over the ranks, and also called by processes that are parked or [`Status::Ended`], before
     /// MPI is finalised.
@@ -368,6 +432,7 @@ impl World {
     pub fn end(mut self) -> Result<(), Error> {
         const CALL: &str = "end";
         pause_loops();
+        self.data.connect(None);
         let failed = Error::group(CALL);
         let watch = self.liveness();
         let mut is_free = true;

@@ -2,13 +2,18 @@
 //! variables.
 
 use super::WorldOptions;
-use crate::manager::ControlSocket;
+use crate::manager::{ControlSocket, ScriptedPlan};
 use crate::model::place::{Allowed, Bounds};
+use crate::model::plan::PlanError;
 
 /// Smallest and largest number of ranks, such as `2..8`; the job starts with the smallest.
 const RANKS: &str = "QUO_ELASTIC_RANKS";
 /// Name of the job, which then listens for `quo-elastic`.
 const NAME: &str = "QUO_ELASTIC_NAME";
+/// A plan of the world's sizes, in the plan language.
+const PLAN: &str = "QUO_ELASTIC_PLAN";
+/// File to which the events are appended.
+const LOG: &str = "QUO_ELASTIC_LOG";
 
 impl WorldOptions {
     /// Completes these options by the variables of the launch; what the program has set stays.
@@ -39,6 +44,17 @@ impl WorldOptions {
                 options = options.manager(ControlSocket::new());
             }
             options.name.get_or_insert(name);
+        }
+        if let Some(text) = given(PLAN)
+            && !options.managers.iter().any(|manager| manager.name() == "plan")
+        {
+            let plan = text.parse().map_err(|error: PlanError| format!("{PLAN}: {error}"))?;
+            options = options.manager(ScriptedPlan::new(plan));
+        }
+        if let Some(path) = given(LOG)
+            && options.log.is_none()
+        {
+            options = options.log(path);
         }
         Ok(options)
     }
@@ -87,6 +103,24 @@ mod tests {
         assert!(options.bounds.is_some_and(|it| it.max() == squares.max() && !it.allows(2)));
         assert_eq!(options.name.as_deref(), Some("own"));
         assert_eq!(options.managers.len(), 1, "one socket");
+    }
+
+    #[test]
+    fn plan_and_log_of_the_launch_are_those_of_a_program_without() {
+        let given = |options: WorldOptions, plan: &str| {
+            options.completed_by_launch(|variable| match variable {
+                PLAN => Some(plan.to_owned()),
+                LOG => Some("events.json".to_owned()),
+                _ => None,
+            })
+        };
+        let options = given(WorldOptions::new(), "at iteration 3: size 2").unwrap();
+        assert_eq!(options.managers.len(), 1);
+        assert!(options.log.is_some_and(|log| log.ends_with("events.json")));
+        let wrong = given(WorldOptions::new(), "at iteration 3: size no").unwrap_err();
+        assert!(wrong.starts_with("QUO_ELASTIC_PLAN: plan, line 1"), "{wrong}");
+        let own = WorldOptions::new().log("own.json");
+        assert!(given(own, "").unwrap().log.is_some_and(|log| log.ends_with("own.json")));
     }
 
     #[test]

@@ -498,7 +498,10 @@ typedef enum {
         ranks. */
     QUO_ARRAY_CHECKERBOARD,
     /** A replicated vector: every rank has all of it. */
-    QUO_ARRAY_REPLICATED
+    QUO_ARRAY_REPLICATED,
+    /** A vector, a matrix or an array of layers in one block for each place of a grid of ranks, as
+        equal as possible, with ghost cells around each block. */
+    QUO_ARRAY_HALO
 } QUO_array_kind_t;
 
 /** Order in which a rank stores its part of a matrix. */
@@ -508,6 +511,19 @@ typedef enum {
     /** Column by column, as in Fortran. */
     QUO_ARRAY_BY_COLUMNS
 } QUO_array_storage_t;
+
+/** Ghost cells along one dimension. Inside the array they are copies of cells of other ranks, which
+    QUO_world_exchange_halo() brings up to date. At the ends of a dimension that is not periodic they
+    are the edge of the array: the first and the last rank own them, they keep their values, and a
+    resize moves them with the block. */
+typedef struct QUO_halo_t {
+    /** Ghost cells before the block of a rank. */
+    size_t before;
+    /** Ghost cells after it. */
+    size_t after;
+    /** Nonzero: the last cell of the dimension is followed by the first one. */
+    size_t periodic;
+} QUO_halo_t;
 
 /** An array of the world, the same on every rank. Start from #QUO_ARRAY_SPEC_INIT. */
 typedef struct QUO_array_spec_t {
@@ -531,15 +547,65 @@ typedef struct QUO_array_spec_t {
         ranks allows. */
     size_t grid_rows;
     /** Columns of the grid. With a grid the array is for as many ranks as the grid has places, until
-        QUO_world_array_lay_out() sets another distribution. */
+        QUO_world_array_lay_out() sets another distribution. With #QUO_ARRAY_HALO each number of the
+        grid may be 0, and then follows from the number of ranks. */
     size_t grid_columns;
+    /** Layers, of #QUO_ARRAY_HALO with three dimensions; 0: one. */
+    size_t layers;
+    /** Layers of the grid of ranks, of #QUO_ARRAY_HALO; 0: as the number of ranks allows. */
+    size_t grid_layers;
+    /** Ghost cells before the first and after the last layer, of #QUO_ARRAY_HALO. */
+    QUO_halo_t halo_layers;
+    /** Ghost cells before the first and after the last row, of #QUO_ARRAY_HALO. */
+    QUO_halo_t halo_rows;
+    /** Ghost cells before the first and after the last column, of #QUO_ARRAY_HALO. */
+    QUO_halo_t halo_columns;
 } QUO_array_spec_t;
 
 /** Initialiser: an empty vector of doubles in one block for each rank. */
 #define QUO_ARRAY_SPEC_INIT                                                                        \
     {                                                                                              \
         sizeof(QUO_array_spec_t), QUO_ARRAY_BLOCK, QUO_ARRAY_BY_ROWS, sizeof(double), 1, 0, 1, 1,  \
-            0, 0                                                                                   \
+            0, 0, 0, 0, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}                                            \
+    }
+
+/** A rank's part of an array: its block, and the ghost cells around it. Set size to sizeof. In memory the
+    layers follow each other, each by rows or by columns as the array is stored. */
+typedef struct QUO_array_part_t {
+    /** sizeof(QUO_array_part_t), so that fields can be appended. */
+    size_t size;
+    /** The beginning of the memory, with the ghost cells. */
+    void *data;
+    /** Layers of the block, without ghost cells and edges. */
+    size_t layers;
+    /** Rows of the block; 0 on a rank without cells. */
+    size_t rows;
+    /** Columns of the block. */
+    size_t columns;
+    /** Number of the block's first layer in the array, from 0, without the edge. */
+    size_t first_layer;
+    /** Number of its first row. */
+    size_t first_row;
+    /** Number of its first column. */
+    size_t first_column;
+    /** Layers in memory, with ghost cells. */
+    size_t all_layers;
+    /** Rows of a layer in memory, with ghost cells. */
+    size_t all_rows;
+    /** Columns in memory, with ghost cells: by rows, the distance of two rows in elements. */
+    size_t all_columns;
+    /** Layers of ghost cells before the block. */
+    size_t before_layers;
+    /** Rows of ghost cells before the block. */
+    size_t before_rows;
+    /** Columns of ghost cells before the block. */
+    size_t before_columns;
+} QUO_array_part_t;
+
+/** Initialiser: everything is still to be filled in. */
+#define QUO_ARRAY_PART_INIT                                                                        \
+    {                                                                                              \
+        sizeof(QUO_array_part_t), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                         \
     }
 
 /** Result of the last committed move of arrays, in bytes. Set size to sizeof. */
@@ -577,6 +643,10 @@ typedef struct QUO_seats_t {
     /** Rank among the new ones; -1 on leavers. */
     int new_rank;
 } QUO_seats_t;
+
+/** A step of the loop of QUO_world_run(). Gets the world and the data. Returns 1 for another step, 0 after
+    the last one, alike on all ranks; a negative number is an error of this rank. */
+typedef int (*QUO_step_t)(QUO_world w, void *data);
 
 /** On old ranks: calls QUO_carry_give() for each new rank that gets data, its own included. The
     process's data stay unchanged until the end of the resize. */
@@ -773,6 +843,50 @@ QUO_world_probe(QUO_world w,
 int
 QUO_world_wait(QUO_world w,
                int *out_joins);
+
+/**
+ * Owns the main loop: calls a function until it returns 0, on all ranks in the same step, and takes part in every
+ * resize between two steps. Arrays and contexts follow by themselves; the state is broadcast from rank 0
+ * in each resize, so that joiners continue where the others are. A process without a rank sleeps in this
+ * call. Returns on ranks after the last step and on other processes when the job is over; then
+ * QUO_world_rank() tells them apart, and QUO_world_end() is next. Steps are the iterations of plans. The step may
+ * make all calls with the world but QUO_world_probe(), QUO_world_wait(), QUO_world_begin(),
+ * QUO_world_commit(), QUO_world_abort() and QUO_world_end().
+ *
+ * Collective over all processes of the world, parked ones too, right after QUO_world_create() and the
+ * registration of arrays.
+ *
+ * @code{.c}
+ * static int step(QUO_world w, void *data)
+ * {
+ *     int *done = data;
+ *     QUO_world_exchange_halo(w, "heat");
+ *     compute(w);
+ *     return ++*done < 100;
+ * }
+ *
+ * int done = 0; // joiners get its value
+ * QUO_world_run(w, step, &done, &done, sizeof(done));
+ * @endcode
+ *
+ * @param[in]     w      A world.
+ * @param[in]     step   The function.
+ * @param[in]     data   Passed to it.
+ * @param[in,out] state  What joiners receive from rank 0; NULL with a length of 0.
+ * @param[in]     length Number of its bytes, the same on all processes.
+ * @retval QUO_SUCCESS         The loop is over.
+ * @retval QUO_ERR_INVLD_ARG   step is NULL, or state is NULL with a length.
+ * @retval QUO_ERR_WORK_FAILED step returned a negative number. The other ranks may continue: the process
+ *                             must end without MPI_Finalize().
+ * @retval QUO_ERR_ABORTED     Processes have different lengths of the state.
+ * @retval QUO_ERR_DEAD_MEMBER A process of this node has ended.
+ */
+int
+QUO_world_run(QUO_world w,
+              QUO_step_t step,
+              void *data,
+              void *state,
+              size_t length);
 
 /**
  * Reports the iteration that the program begins, for plans that count them. Only rank 0's report counts. Local.
@@ -1094,8 +1208,8 @@ QUO_world_array_add(QUO_world w,
  * @param[in]  w           A world.
  * @param[in]  name        The array.
  * @param[out] out_data    Its address, until the next commit that succeeds, or its removal.
- * @param[out] out_rows    Its rows; NULL is allowed.
- * @param[out] out_columns Its columns, or the elements of a vector; NULL is allowed.
+ * @param[out] out_rows    Its rows, of all layers and with ghost cells; NULL is allowed.
+ * @param[out] out_columns Its columns, or the elements of a vector, with ghost cells; NULL is allowed.
  * @retval QUO_ERR_NOT_FOUND There is no such array, or this process is no rank.
  */
 int
@@ -1106,14 +1220,109 @@ QUO_world_array(QUO_world w,
                 size_t *out_columns);
 
 /**
- * Gives the element of the whole array at an offset in this rank's part. Local.
+ * Gives this rank's part of an array with its place in the whole array and its ghost cells. Local.
+ *
+ * @code{.c}
+ * QUO_array_part_t part = QUO_ARRAY_PART_INIT; // of a matrix with one ghost cell on each side
+ * QUO_world_array_part(w, "heat", &part);
+ * double *heat = part.data;
+ * for (size_t row = 1; row <= part.rows; ++row)
+ *     for (size_t column = 1; column <= part.columns; ++column)
+ *         heat[row * part.all_columns + column] = start(part.first_row + row - 1, part.first_column + column - 1);
+ * @endcode
+ *
+ * @param[in]     w        A world.
+ * @param[in]     name     The array. Of elements in several blocks the first one counts.
+ * @param[in,out] out_part Set its size first. Its address is valid until the next commit that
+ *                         succeeds, a swap, or the removal of the array.
+ * @retval QUO_ERR_INVLD_ARG out_part is NULL, or its size is too small.
+ * @retval QUO_ERR_NOT_FOUND There is no such array, or this process is no rank.
+ */
+int
+QUO_world_array_part(QUO_world w,
+                     const char *name,
+                     QUO_array_part_t *out_part);
+
+/**
+ * Fills the ghost cells of an array of #QUO_ARRAY_HALO with the cells of the ranks that own them, corners
+ * included; edges keep their values. After a resize ghost cells are zero until the next exchange. Nothing
+ * happens to other arrays. Collective over the world; waits for neighbours as long as they compute. The
+ * first exchange after a resize makes a communicator.
+ *
+ * @param[in] w    A world.
+ * @param[in] name The array.
+ * @retval QUO_ERR_NOT_FOUND   There is no such array.
+ * @retval QUO_ERR_STATE       This process is no rank, or in a resize, or an exchange of the array has begun.
+ * @retval QUO_ERR_DEAD_MEMBER A rank of this node has ended.
+ * @retval QUO_ERR_MPI         MPI failed.
+ */
+int
+QUO_world_exchange_halo(QUO_world w,
+                        const char *name);
+
+/**
+ * Begins an exchange as QUO_world_exchange_halo(): sends the cells of this rank as they are now. The program
+ * may compute, and change its own cells, until QUO_world_exchange_halo_end(); ghost cells are filled
+ * there. Exchanges of several arrays may be under way at once. Collective over the world.
+ *
+ * @code{.c}
+ * QUO_world_exchange_halo_begin(w, "heat");
+ * compute_inside(w);  // cells without ghost cells as neighbours
+ * QUO_world_exchange_halo_end(w, "heat");
+ * compute_outside(w);
+ * @endcode
+ *
+ * @param[in] w    A world.
+ * @param[in] name The array.
+ * @retval QUO_ERR_NOT_FOUND There is no such array.
+ * @retval QUO_ERR_STATE     This process is no rank, or in a resize, or an exchange of the array has begun.
+ * @retval QUO_ERR_MPI       MPI failed.
+ */
+int
+QUO_world_exchange_halo_begin(QUO_world w,
+                              const char *name);
+
+/**
+ * Ends an exchange that has begun: waits for the cells of other ranks and writes them into the ghost cells.
+ * Comes before the next resize, which is aborted otherwise. Collective over the world.
+ *
+ * @param[in] w    A world.
+ * @param[in] name The array.
+ * @retval QUO_ERR_NOT_FOUND   There is no such array.
+ * @retval QUO_ERR_STATE       No exchange of the array has begun, or this process is in a resize.
+ * @retval QUO_ERR_DEAD_MEMBER A rank of this node has ended.
+ * @retval QUO_ERR_MPI         MPI failed.
+ */
+int
+QUO_world_exchange_halo_end(QUO_world w,
+                            const char *name);
+
+/**
+ * Swaps the elements of two arrays of the same distribution, as solvers do with the old and the new time step.
+ * Nothing is copied. Local; made alike by all ranks, outside of resizes.
+ *
+ * @param[in] w     A world.
+ * @param[in] name  An array.
+ * @param[in] other Another array.
+ * @retval QUO_ERR_INVLD_ARG Their distributions or elements differ.
+ * @retval QUO_ERR_NOT_FOUND There is no such array.
+ * @retval QUO_ERR_STATE     An exchange of one of them has begun, or this process is in a resize.
+ */
+int
+QUO_world_array_swap(QUO_world w,
+                     const char *name,
+                     const char *other);
+
+/**
+ * Gives the element of the whole array at an offset in this rank's part. Local. Rows and columns count from the
+ * edge of the array, if it has one; rows of several layers are numbered one layer after the other.
  *
  * @param[in]  w          A world.
  * @param[in]  name       The array.
  * @param[in]  offset     The offset, in elements.
  * @param[out] out_row    Its row; NULL is allowed.
  * @param[out] out_column Its column; NULL is allowed.
- * @retval QUO_ERR_INVLD_ARG This rank's part has no such offset.
+ * @retval QUO_ERR_INVLD_ARG This rank's part has no such offset, or it is that of a ghost cell.
  * @retval QUO_ERR_NOT_FOUND There is no such array, or this process is no rank.
  */
 int

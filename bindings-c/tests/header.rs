@@ -11,7 +11,7 @@ use quo_c::Code;
 use quo_c::create::QUO_create_options_t;
 use quo_c::phase::{QUO_phase_metrics_t, QUO_phase_spec_t, QUO_worker_t};
 use quo_c::reshape::QUO_reshape_topology_t;
-use quo_c::world::arrays::QUO_array_spec_t;
+use quo_c::world::arrays::{QUO_array_part_t, QUO_array_spec_t, QUO_halo_t};
 use quo_c::world::carry::{QUO_carry_t, QUO_seats_t};
 use quo_c::world::events::QUO_event_t;
 use quo_c::world::options::{QUO_slurm_options_t, QUO_world_options_t};
@@ -29,7 +29,7 @@ const HEADERS: [&str; 5] = [
     include_str!("../include/quo-program.h"),
 ];
 
-const SOURCES: [&str; 25] = [
+const SOURCES: [&str; 26] = [
     include_str!("../src/barriers.rs"),
     include_str!("../src/bind.rs"),
     include_str!("../src/collective.rs"),
@@ -53,6 +53,7 @@ const SOURCES: [&str; 25] = [
     include_str!("../src/world/program.rs"),
     include_str!("../src/world/psets.rs"),
     include_str!("../src/world/requests.rs"),
+    include_str!("../src/world/run.rs"),
     include_str!("../src/world/window.rs"),
     include_str!("../src/xpm.rs"),
 ];
@@ -140,6 +141,8 @@ const TYPES: &[(&str, &str)] = &[
     ("QUO_event_t *", "RawOut<QUO_event_t>"),
     ("QUO_event_handler_t", "QUO_event_handler_t"),
     ("QUO_move_metrics_t *", "RawOut<QUO_move_metrics_t>"),
+    ("QUO_array_part_t *", "RawOut<QUO_array_part_t>"),
+    ("QUO_step_t", "QUO_step_t"),
     ("QUO_context *", "RawOut<*mut QUO_t>"),
     ("QUO_t **", "RawOut<*mut QUO_t>"),
     ("QUO_obj_type_t", "c_int"),
@@ -423,10 +426,11 @@ fn the_headers_are_clean_c99_and_cpp17() {
         QUO_progress_t g = QUO_PROGRESS_INIT;\n\
         QUO_pset_change_t n = QUO_PSET_CHANGE_INIT;\n\
         QUO_array_spec_t a = QUO_ARRAY_SPEC_INIT;\n\
+        QUO_array_part_t b = QUO_ARRAY_PART_INIT;\n\
         QUO_carry_t c = QUO_CARRY_INIT;\n\
         QUO_program_t m = QUO_PROGRAM(e);\n\
         struct ProcessorTopology p = QUO_RESHAPE_TOPOLOGY_INIT;\n\
-        return (int)(o.size + s.size + w.size + l.size + r.size + g.size + n.size + a.size + c.size + m.size + p.size) + (QUO_API_VERSION > 0) + LIBQUO;\n}\n";
+        return (int)(o.size + s.size + w.size + l.size + r.size + g.size + n.size + a.size + b.size + c.size + m.size + p.size) + (QUO_API_VERSION > 0) + LIBQUO;\n}\n";
     compile(&wrapper("MPICC", "mpicc"), source, &["-std=c99", "-c"], "header-c99.o");
     // The MPI library's own C++ classes, long removed from MPI, cause warnings.
     let flags = ["-std=c++17", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", "-c"];
@@ -531,6 +535,7 @@ fn constants_and_structures_are_the_same_on_both_sides() {
     }
     constant("QUO_ARRAY_CHECKERBOARD", 5);
     constant("QUO_ARRAY_REPLICATED", 6);
+    constant("QUO_ARRAY_HALO", 7);
     constant("QUO_API_VERSION", 0x0001_0401);
     constant("QUO_HAS_API_VERSIONING", 1);
     constant("LIBQUO", 1);
@@ -570,7 +575,16 @@ fn constants_and_structures_are_the_same_on_both_sides() {
     structure!(QUO_array_spec_t, size as "size", kind as "kind", storage as "storage",
         element as "element", rows as "rows", columns as "columns", block_rows as "block_rows",
         block_columns as "block_columns", grid_rows as "grid_rows",
-        grid_columns as "grid_columns");
+        grid_columns as "grid_columns", layers as "layers", grid_layers as "grid_layers",
+        halo_layers as "halo_layers", halo_rows as "halo_rows",
+        halo_columns as "halo_columns");
+    structure!(QUO_halo_t, before as "before", after as "after", periodic as "periodic");
+    structure!(QUO_array_part_t, size as "size", data as "data", layers as "layers",
+        rows as "rows", columns as "columns", first_layer as "first_layer",
+        first_row as "first_row", first_column as "first_column", all_layers as "all_layers",
+        all_rows as "all_rows", all_columns as "all_columns",
+        before_layers as "before_layers", before_rows as "before_rows",
+        before_columns as "before_columns");
     structure!(QUO_move_metrics_t, size as "size", arrays as "arrays", steps as "steps",
         sent as "sent", shared as "shared", kept as "kept", all_sent as "all_sent",
         all_shared as "all_shared", all_kept as "all_kept", seconds as "seconds");

@@ -241,6 +241,16 @@ fn rust_program_of_the_guide_grows_and_shrinks() -> Result<()> {
     Ok(())
 }
 
+fn in_c_cells_edges_and_ghost_cells_are_right_after_resizes() -> Result<()> {
+    let outcome = in_c("halo", 4, &[])?;
+    is_ok(&outcome)?;
+    let said: Vec<&str> =
+        outcome.stdout.lines().filter(|line| line.starts_with("step with")).collect();
+    let right = [4, 1, 3, 2, 4].map(|ranks| format!("step with {ranks} ranks"));
+    ensure!(said == right, "{}", outcome.report());
+    Ok(())
+}
+
 fn c_moves_that_are_given_up_leave_the_arrays() -> Result<()> {
     is_ok(&in_c("moves", 2, &[])?)
 }
@@ -281,6 +291,7 @@ quo_tests::suite! {
     c_program_with_the_first_options_structure_runs
     c_options_decide_which_requests_are_accepted
     c_requests_events_and_background_moves_are_as_in_rust
+    in_c_cells_edges_and_ghost_cells_are_right_after_resizes
     c_moves_that_are_given_up_leave_the_arrays
     one_program_in_rust_c_fortran_prints_the_same
     rust_program_of_the_guide_grows_and_shrinks

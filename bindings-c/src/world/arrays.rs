@@ -4,11 +4,28 @@
 use std::ffi::{c_int, c_void};
 
 use elastic::data::{Grids, Pattern};
-use elastic::layout::{Compressed, Grid, Ranks, Storage};
+use elastic::layout::{Compressed, Grid, Halo, Ranks, Storage};
 
-use super::{invalid_state, with};
+use super::{Open, invalid_state, with};
 use crate::guard::{Failure, entry};
 use crate::types::{Growing, In, QUO_world_t, RawOut, Sizes, Text};
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct QUO_halo_t {
+    /// Ghost cells before the block.
+    pub before: usize,
+    /// Ghost cells after the block.
+    pub after: usize,
+    /// Nonzero: the dimension is periodic.
+    pub periodic: usize,
+}
+
+impl From<QUO_halo_t> for Halo {
+    fn from(halo: QUO_halo_t) -> Self {
+        Self { before: halo.before, after: halo.after, periodic: halo.periodic != 0 }
+    }
+}
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -31,11 +48,60 @@ pub struct QUO_array_spec_t {
     pub grid_rows: usize,
     /// Columns of the grid of ranks.
     pub grid_columns: usize,
+    /// Layers of an array of three dimensions; 0 for one.
+    pub layers: usize,
+    /// Layers of the grid of ranks.
+    pub grid_layers: usize,
+    /// Ghost cells along layers.
+    pub halo_layers: QUO_halo_t,
+    /// Ghost cells along rows.
+    pub halo_rows: QUO_halo_t,
+    /// Ghost cells along columns.
+    pub halo_columns: QUO_halo_t,
 }
 
 // SAFETY: repr(C), starts with its size, and all other fields are numbers.
 unsafe impl Growing for QUO_array_spec_t {
     const NAME: &'static str = "QUO_array_spec_t";
+    const FIRST: usize = std::mem::offset_of!(QUO_array_spec_t, layers);
+}
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct QUO_array_part_t {
+    /// Size known to the caller.
+    pub size: usize,
+    /// Beginning of this rank's memory.
+    pub data: *mut c_void,
+    /// Layers of the block.
+    pub layers: usize,
+    /// Rows of the block.
+    pub rows: usize,
+    /// Columns of the block.
+    pub columns: usize,
+    /// First layer of the block in the array.
+    pub first_layer: usize,
+    /// First row of the block in the array.
+    pub first_row: usize,
+    /// First column of the block in the array.
+    pub first_column: usize,
+    /// Layers in memory, with ghost cells.
+    pub all_layers: usize,
+    /// Rows in memory, with ghost cells.
+    pub all_rows: usize,
+    /// Columns in memory, with ghost cells.
+    pub all_columns: usize,
+    /// Layers of ghost cells before the block.
+    pub before_layers: usize,
+    /// Rows of ghost cells before the block.
+    pub before_rows: usize,
+    /// Columns of ghost cells before the block.
+    pub before_columns: usize,
+}
+
+// SAFETY: repr(C), starts with its size; the other fields are numbers and a pointer.
+unsafe impl Growing for QUO_array_part_t {
+    const NAME: &'static str = "QUO_array_part_t";
 }
 
 /// Returns the bytes per element, and the layout of the array.
@@ -47,6 +113,14 @@ fn pattern(spec: In<QUO_array_spec_t>) -> Result<(usize, Pattern), Failure> {
         (0, 0) => Grids::NearlySquare,
         (rows, columns) => Grids::Fixed(Grid::new(rows, columns)),
     };
+    let halo = [given.halo_layers, given.halo_rows, given.halo_columns].map(Halo::from);
+    let layers = given.layers.max(1);
+    if given.kind != 7 && (layers != 1 || given.grid_layers > 1 || halo != [Halo::NONE; 3]) {
+        return Err(Failure::invalid(format!(
+            "kind {} has no layers and no ghost cells: QUO_ARRAY_HALO has",
+            given.kind
+        )));
+    }
     let is_vector = matches!(given.kind, 0 | 1 | 6);
     if is_vector && rows != 1 {
         return Err(Failure::invalid(format!("rows is {rows}: a vector has one")));
@@ -59,6 +133,11 @@ fn pattern(spec: In<QUO_array_spec_t>) -> Result<(usize, Pattern), Failure> {
         4 => Pattern::block_grid((rows, columns), grids),
         5 => Pattern::checkerboard((rows, columns), block, grids),
         6 => Pattern::replicated(columns),
+        7 => Pattern::halo([layers, rows, columns], halo).on_grid([
+            given.grid_layers,
+            given.grid_rows,
+            given.grid_columns,
+        ]),
         other => return Err(Failure::invalid(format!("kind {other} is not a QUO_array_kind_t"))),
     };
     let storage = match given.storage {
@@ -103,18 +182,107 @@ pub extern "C" fn QUO_world_array(
         with(w, |open| {
             let (name, data) = (name.read("name")?, data?);
             let (arrays, rank) = open.arrays()?;
-            let (rows, columns) = arrays.distribution(&name)?.held(rank);
+            let [layers, rows, columns] = arrays.distribution(&name)?.memory(rank);
+            let rows = layers * rows;
             for (place, value) in [(out_rows, rows), (out_columns, columns)] {
                 if let Some(place) = place.optional() {
                     place.set(value);
                 }
             }
-            // Arrays can be read while they are being moved.
-            data.set(if open.is_moving() {
-                open.arrays()?.0.bytes(&name)?.as_ptr().cast_mut().cast()
-            } else {
-                open.data_mut()?.bytes_mut(&name)?.as_mut_ptr().cast()
+            data.set(address(open, &name)?);
+            Ok(())
+        })
+    })
+}
+
+/// Returns the address of this rank's part. Arrays can be read while they are being moved.
+fn address(open: &mut Open, name: &str) -> Result<*mut c_void, Failure> {
+    Ok(if open.is_moving() {
+        open.arrays()?.0.bytes(name)?.as_ptr().cast_mut().cast()
+    } else {
+        open.data_mut()?.bytes_mut(name)?.as_mut_ptr().cast()
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_array_part(
+    w: *mut QUO_world_t,
+    name: Text,
+    out_part: RawOut<QUO_array_part_t>,
+) -> c_int {
+    entry("QUO_world_array_part", || {
+        with(w, |open| {
+            let (place, name) = (out_part.checked_sized("out_part")?, name.read("name")?);
+            let (arrays, rank) = open.arrays()?;
+            let distribution = arrays.distribution(&name)?;
+            let [layers, rows, columns] = distribution.spans(rank);
+            let [all_layers, all_rows, all_columns] = distribution.memory(rank);
+            place.set(&QUO_array_part_t {
+                size: size_of::<QUO_array_part_t>(),
+                data: address(open, &name)?,
+                layers: layers.count,
+                rows: rows.count,
+                columns: columns.count,
+                first_layer: layers.first,
+                first_row: rows.first,
+                first_column: columns.first,
+                all_layers,
+                all_rows,
+                all_columns,
+                before_layers: layers.before,
+                before_rows: rows.before,
+                before_columns: columns.before,
             });
+            Ok(())
+        })
+    })
+}
+
+/// Begins and ends an exchange of ghost cells; without other ranks it has both at its beginning.
+fn exchange(w: *mut QUO_world_t, name: Text, (begins, ends): (bool, bool)) -> Result<(), Failure> {
+    with(w, |open| {
+        let name = name.read("name")?;
+        if open.is_serial() {
+            if begins {
+                open.data_mut()?.exchange_halo(&name)?;
+            }
+            return Ok(());
+        }
+        let world = open.world_mut()?;
+        if begins {
+            world.exchange_halo_begin(&name)?;
+        }
+        if ends {
+            world.exchange_halo_end(&name)?;
+        }
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_exchange_halo(w: *mut QUO_world_t, name: Text) -> c_int {
+    entry("QUO_world_exchange_halo", || exchange(w, name, (true, true)))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_exchange_halo_begin(w: *mut QUO_world_t, name: Text) -> c_int {
+    entry("QUO_world_exchange_halo_begin", || exchange(w, name, (true, false)))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_exchange_halo_end(w: *mut QUO_world_t, name: Text) -> c_int {
+    entry("QUO_world_exchange_halo_end", || exchange(w, name, (false, true)))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_array_swap(w: *mut QUO_world_t, name: Text, other: Text) -> c_int {
+    entry("QUO_world_array_swap", || {
+        with(w, |open| {
+            let (name, other) = (name.read("name")?, other.read("other")?);
+            if open.has_window() {
+                return Err(invalid_state("arrays are swapped outside of resizes"));
+            }
+            open.data_mut()?.swap(&name, &other)?;
             Ok(())
         })
     })

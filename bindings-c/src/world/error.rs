@@ -17,13 +17,16 @@ fn of_group(source: GroupError) -> Failure {
 fn of_data(error: DataError) -> Failure {
     let code = match error {
         DataError::Group(source) => return of_group(source),
-        DataError::NoRank { .. } | DataError::InvalidState { .. } => Code::InvalidState,
+        DataError::NoRank { .. } | DataError::InvalidState { .. } | DataError::Unfit { .. } => {
+            Code::InvalidState
+        }
         DataError::Unknown { .. } => Code::NotFound,
         DataError::Memory { .. } => Code::OutOfResources,
         DataError::Disagree { .. } => Code::Disagree,
         DataError::Twice { .. }
         | DataError::Element { .. }
         | DataError::Length { .. }
+        | DataError::Unlike { .. }
         | DataError::Layout { .. } => Code::InvalidArgument,
         _ => Code::Error,
     };

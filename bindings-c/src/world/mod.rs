@@ -7,6 +7,7 @@
 //! - [`psets`]: process sets;
 //! - [`window`]: a resize between begin and commit or abort;
 //! - [`arrays`]: arrays that are moved by resizes;
+//! - [`run`]: the main loop, owned by the library;
 //! - [`carry`]: data that the program moves itself;
 //! - [`program`]: the functions of `quo-program.h`, which run arrays of elements;
 //! - `error`: the code of each error.
@@ -21,6 +22,7 @@ pub mod options;
 pub mod program;
 pub mod psets;
 pub mod requests;
+pub mod run;
 pub mod window;
 
 use std::ffi::{c_char, c_int, c_longlong};

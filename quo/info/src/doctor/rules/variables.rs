@@ -35,10 +35,12 @@ const OTHERS: [&str; 23] = [
     "MEMPROF_RECORD",
 ];
 /// Further ones.
-const FURTHER: [&str; 7] = [
+const FURTHER: [&str; 9] = [
     "MEMPROF_STACKS",
     "MEMPROF_SYNC_INTERVAL",
+    "QUO_ELASTIC_LOG",
     "QUO_ELASTIC_NAME",
+    "QUO_ELASTIC_PLAN",
     "QUO_ELASTIC_RANKS",
     "QUO_LIBRARY",
     "QUO_MPI_RUN_PATH",

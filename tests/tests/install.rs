@@ -306,6 +306,7 @@ fn installing_again_changes_nothing() -> Result<()> {
         "include/quo-xpm.h",
         "include/quo.hpp",
         "include/quo-elastic.h",
+        "include/quo-elastic.hpp",
         "include/quo-program.h",
         "include/quo-reshape.h",
         "lib/libquo.so",

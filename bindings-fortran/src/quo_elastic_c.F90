@@ -43,7 +43,8 @@ module quo_elastic_c
     integer(c_size_t) :: size
     integer(c_int) :: kind, storage
     integer(c_size_t) :: element, rows, columns, block_rows, block_columns, grid_rows
-    integer(c_size_t) :: grid_columns
+    integer(c_size_t) :: grid_columns, layers, grid_layers
+    integer(c_size_t) :: halo_layers(3), halo_rows(3), halo_columns(3)
   end type c_array_spec
 
   !> `QUO_carry_t`
@@ -213,6 +214,39 @@ module quo_elastic_c
       type(c_ptr), intent(inout) :: data
       integer(c_size_t), intent(inout) :: rows, columns
     end function c_world_array
+    integer(c_int) function c_world_array_part(w, name, part) bind(c, name="QUO_world_array_part")
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: w, part
+      character(kind=c_char), intent(in) :: name(*)
+    end function c_world_array_part
+    integer(c_int) function c_world_exchange_halo(w, name) bind(c, name="QUO_world_exchange_halo")
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: w
+      character(kind=c_char), intent(in) :: name(*)
+    end function c_world_exchange_halo
+    integer(c_int) function c_world_exchange_halo_begin(w, name) &
+      bind(c, name="QUO_world_exchange_halo_begin")
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: w
+      character(kind=c_char), intent(in) :: name(*)
+    end function c_world_exchange_halo_begin
+    integer(c_int) function c_world_exchange_halo_end(w, name) &
+      bind(c, name="QUO_world_exchange_halo_end")
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: w
+      character(kind=c_char), intent(in) :: name(*)
+    end function c_world_exchange_halo_end
+    integer(c_int) function c_world_array_swap(w, name, other) bind(c, name="QUO_world_array_swap")
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: w
+      character(kind=c_char), intent(in) :: name(*), other(*)
+    end function c_world_array_swap
+    integer(c_int) function c_world_run(w, step, data, state, length) bind(c, name="QUO_world_run")
+      import :: c_funptr, c_int, c_ptr, c_size_t
+      type(c_ptr), value :: w, data, state
+      type(c_funptr), value :: step
+      integer(c_size_t), value :: length
+    end function c_world_run
     integer(c_int) function c_world_array_origin(w, name, offset, row, column) &
       bind(c, name="QUO_world_array_origin")
       import :: c_char, c_int, c_ptr, c_size_t

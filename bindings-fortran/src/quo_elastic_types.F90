@@ -1,7 +1,7 @@
 !> Constants and structures of the elastic world.
 module quo_elastic_types
   use, intrinsic :: iso_c_binding, only: &
-    c_char, c_double, c_int, c_long_long, c_ptr, c_size_t
+    c_char, c_double, c_int, c_long_long, c_null_ptr, c_ptr, c_size_t
   implicit none
   private
 
@@ -137,6 +137,8 @@ module quo_elastic_types
   integer(c_int), parameter, public :: QUO_ARRAY_CHECKERBOARD = 5
   !> A vector of which every rank has all.
   integer(c_int), parameter, public :: QUO_ARRAY_REPLICATED = 6
+  !> An array of one to three dimensions in one block for each place of a grid of ranks, with ghost cells.
+  integer(c_int), parameter, public :: QUO_ARRAY_HALO = 7
   !> Parts of a matrix row by row, as in C.
   integer(c_int), parameter, public :: QUO_ARRAY_BY_ROWS = 0
   !> Parts of a matrix column by column, as in Fortran.
@@ -358,6 +360,49 @@ module quo_elastic_types
     integer(c_long_long) :: request = 0
   end type quo_pset_view_t
 
+  !> Ghost cells along one dimension; at its ends they are the edge of the array, unless it is periodic.
+  !> `QUO_halo_t` in C.
+  type, bind(c), public :: quo_halo_t
+    !> Ghost cells before the block of a rank.
+    integer(c_size_t) :: before = 0
+    !> Ghost cells after it.
+    integer(c_size_t) :: after = 0
+    !> Nonzero: the last cell of the dimension is followed by the first one.
+    integer(c_size_t) :: periodic = 0
+  end type quo_halo_t
+
+  !> A rank's part of an array: its block, and the ghost cells around it. `QUO_array_part_t` in C.
+  type, bind(c), public :: quo_array_part_t
+    !> Of the library: the size of this type.
+    integer(c_size_t) :: size = 0
+    !> The beginning of the memory, with the ghost cells.
+    type(c_ptr) :: data = c_null_ptr
+    !> Layers of the block, without ghost cells and edges.
+    integer(c_size_t) :: layers = 0
+    !> Rows of the block.
+    integer(c_size_t) :: rows = 0
+    !> Columns of the block.
+    integer(c_size_t) :: columns = 0
+    !> The block's first layer in the array, from 0.
+    integer(c_size_t) :: first_layer = 0
+    !> Its first row, from 0.
+    integer(c_size_t) :: first_row = 0
+    !> Its first column, from 0.
+    integer(c_size_t) :: first_column = 0
+    !> Layers in memory, with ghost cells.
+    integer(c_size_t) :: all_layers = 0
+    !> Rows in memory.
+    integer(c_size_t) :: all_rows = 0
+    !> Columns in memory.
+    integer(c_size_t) :: all_columns = 0
+    !> Layers of ghost cells before the block.
+    integer(c_size_t) :: before_layers = 0
+    !> Rows of ghost cells before the block.
+    integer(c_size_t) :: before_rows = 0
+    !> Columns of ghost cells before the block.
+    integer(c_size_t) :: before_columns = 0
+  end type quo_array_part_t
+
   !> An array of the world, the same on every rank: a vector of no numbers in one block each, unless said.
   type, public :: quo_array_spec_t
     !> One of `QUO_ARRAY_BLOCK` and so on.
@@ -378,6 +423,16 @@ module quo_elastic_types
     integer(c_size_t) :: grid_rows = 0
     !> Columns of it.
     integer(c_size_t) :: grid_columns = 0
+    !> Layers, of `QUO_ARRAY_HALO` with three dimensions; 0: one.
+    integer(c_size_t) :: layers = 0
+    !> Layers of the grid of ranks; 0: as the number of ranks allows.
+    integer(c_size_t) :: grid_layers = 0
+    !> Ghost cells along layers.
+    type(quo_halo_t) :: halo_layers
+    !> Ghost cells along rows, the first index of an array in Fortran.
+    type(quo_halo_t) :: halo_rows
+    !> Ghost cells along columns.
+    type(quo_halo_t) :: halo_columns
   end type quo_array_spec_t
 
   !> Result of the last committed move of arrays, in bytes. `QUO_move_metrics_t` in C.

@@ -1,7 +1,7 @@
 !> Worlds, their resizes, and requests.
 module quo_world
   use, intrinsic :: iso_c_binding, only: &
-    c_char, c_int, c_loc, c_long_long, c_null_ptr, c_ptr, c_size_t, c_sizeof
+    c_char, c_funptr, c_int, c_loc, c_long_long, c_null_ptr, c_ptr, c_size_t, c_sizeof
 #ifndef QUO_NO_MPI_F08
   use mpi_f08, only: MPI_Comm
 #endif
@@ -41,7 +41,7 @@ module quo_world
     quo_world_back_end, quo_world_comm, quo_world_node, quo_window_move_begin, &
     quo_window_move_test, quo_window_move_end, quo_world_report_iteration, quo_world_request, &
     quo_world_request_state, quo_world_begin, quo_window_comm, quo_window_counts, &
-    quo_window_broadcast, quo_window_move_data, quo_world_commit, quo_world_abort
+    quo_window_broadcast, quo_window_move_data, quo_world_commit, quo_world_abort, quo_world_run
 
 contains
 
@@ -167,6 +167,24 @@ contains
     ierr = c_world_wait(w, answer)
     joins = truth(answer)
   end subroutine quo_world_wait
+
+  !> Owns the main loop: calls a function until it returns 0, and takes part in every resize between two steps. Collective
+  !> over all processes of the world, parked ones too.
+  subroutine quo_world_run(w, step, data, state, length, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> A `QUO_step_t`, a `bind(c)` function: 1 for another step, 0 after the last one, negative for an error.
+    type(c_funptr), value :: step
+    !> Passed to it.
+    type(c_ptr), value :: data
+    !> What joiners receive from rank 0, or `c_null_ptr`.
+    type(c_ptr), value :: state
+    !> Number of its bytes, the same on all processes.
+    integer(c_size_t), value :: length
+    !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_WORK_FAILED`, `QUO_ERR_ABORTED`, `QUO_ERR_DEAD_MEMBER`.
+    integer(c_int), intent(out) :: ierr
+    ierr = c_world_run(w, step, data, state, length)
+  end subroutine quo_world_run
 
   !> Number of resizes that have been committed. Local.
   subroutine quo_world_epoch(w, epoch, ierr)

@@ -4,20 +4,26 @@ module quo_world_arrays
     c_char, c_double, c_f_pointer, c_funptr, c_int, c_loc, c_null_ptr, c_ptr, c_size_t, c_sizeof
   use quo_constants, only: QUO_SUCCESS
   use quo_elastic_c
-  use quo_elastic_types, only: quo_array_spec_t, quo_move_metrics_t
+  use quo_elastic_types, only: quo_array_part_t, quo_array_spec_t, quo_move_metrics_t
   use quo_text, only: out_of_memory, to_c
   implicit none
   private
 
-  !> This rank's part of an array: its address, or as an array of numbers in the order of storage.
+  !> This rank's part of an array: its address, as an array of numbers in the order of storage, or, with two or three
+  !> dimensions, as cells with ghost cells around them: those of the block count from 1, ghost cells before it are
+  !> at 0 and below.
   interface quo_world_array
     module procedure quo_world_array
     module procedure quo_world_array_double
     module procedure quo_world_array_int
+    module procedure quo_world_array_cells
+    module procedure quo_world_array_cells_in_layers
   end interface quo_world_array
 
   public :: quo_world_array_add, quo_world_array, quo_world_array_origin, &
     quo_world_array_add_compressed, quo_world_array_lines, &
+    quo_world_array_part, quo_world_exchange_halo, quo_world_exchange_halo_begin, &
+    quo_world_exchange_halo_end, quo_world_array_swap, &
     quo_world_array_lay_out, quo_world_array_remove, quo_world_carry, quo_carry_give, &
     quo_world_last_move
 
@@ -101,6 +107,138 @@ contains
     call quo_world_array(w, name, place, rows, columns, ierr)
     if (ierr == QUO_SUCCESS) call c_f_pointer(place, data, [rows * columns])
   end subroutine quo_world_array_int
+
+  !> As [[quo_world_array]], for the cells of a matrix that is stored by columns, with its ghost cells.
+  subroutine quo_world_array_cells(w, name, data, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The array.
+    character(len=*, kind=c_char), intent(in) :: name
+    !> Rows and columns, until the next commit or swap.
+    real(c_double), pointer, intent(out) :: data(:, :)
+    !> As there.
+    integer(c_int), intent(out) :: ierr
+    type(quo_array_part_t) :: part
+    real(c_double), pointer :: flat(:)
+    nullify (data)
+    call quo_world_array_part(w, name, part, ierr)
+    if (ierr /= QUO_SUCCESS) return
+    call c_f_pointer(part%data, flat, [part%all_layers * part%all_rows * part%all_columns])
+    data(1 - part%before_rows:part%all_rows - part%before_rows, &
+      1 - part%before_columns:part%all_layers * part%all_columns - part%before_columns) => flat
+  end subroutine quo_world_array_cells
+
+  !> As [[quo_world_array]], for the cells of an array of layers that is stored by columns, with its ghost cells.
+  subroutine quo_world_array_cells_in_layers(w, name, data, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The array.
+    character(len=*, kind=c_char), intent(in) :: name
+    !> Rows, columns and layers, until the next commit or swap.
+    real(c_double), pointer, intent(out) :: data(:, :, :)
+    !> As there.
+    integer(c_int), intent(out) :: ierr
+    type(quo_array_part_t) :: part
+    real(c_double), pointer :: flat(:)
+    nullify (data)
+    call quo_world_array_part(w, name, part, ierr)
+    if (ierr /= QUO_SUCCESS) return
+    call c_f_pointer(part%data, flat, [part%all_layers * part%all_rows * part%all_columns])
+    data(1 - part%before_rows:part%all_rows - part%before_rows, &
+      1 - part%before_columns:part%all_columns - part%before_columns, &
+      1 - part%before_layers:part%all_layers - part%before_layers) => flat
+  end subroutine quo_world_array_cells_in_layers
+
+  !> This rank's part of an array with its place in the whole array and its ghost cells. Local.
+  subroutine quo_world_array_part(w, name, part, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The array.
+    character(len=*, kind=c_char), intent(in) :: name
+    !> The part, until the next commit or swap.
+    type(quo_array_part_t), target, intent(out) :: part
+    !> `QUO_ERR_NOT_FOUND`.
+    integer(c_int), intent(out) :: ierr
+    character(kind=c_char), allocatable, target :: bytes(:)
+    part%size = c_sizeof(part)
+    call to_c(name, bytes)
+    if (allocated(bytes)) then
+      ierr = c_world_array_part(w, bytes, c_loc(part))
+    else
+      ierr = out_of_memory()
+    end if
+  end subroutine quo_world_array_part
+
+  !> Fills the ghost cells of an array with the cells of the ranks that own them. Collective over the world.
+  subroutine quo_world_exchange_halo(w, name, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The array.
+    character(len=*, kind=c_char), intent(in) :: name
+    !> `QUO_ERR_NOT_FOUND`, `QUO_ERR_STATE`, `QUO_ERR_DEAD_MEMBER`, `QUO_ERR_MPI`.
+    integer(c_int), intent(out) :: ierr
+    character(kind=c_char), allocatable, target :: bytes(:)
+    call to_c(name, bytes)
+    if (allocated(bytes)) then
+      ierr = c_world_exchange_halo(w, bytes)
+    else
+      ierr = out_of_memory()
+    end if
+  end subroutine quo_world_exchange_halo
+
+  !> Begins an exchange as [[quo_world_exchange_halo]]: sends the cells as they are now. Collective over the world.
+  subroutine quo_world_exchange_halo_begin(w, name, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The array.
+    character(len=*, kind=c_char), intent(in) :: name
+    !> `QUO_ERR_NOT_FOUND`, `QUO_ERR_STATE`, `QUO_ERR_MPI`.
+    integer(c_int), intent(out) :: ierr
+    character(kind=c_char), allocatable, target :: bytes(:)
+    call to_c(name, bytes)
+    if (allocated(bytes)) then
+      ierr = c_world_exchange_halo_begin(w, bytes)
+    else
+      ierr = out_of_memory()
+    end if
+  end subroutine quo_world_exchange_halo_begin
+
+  !> Ends an exchange that has begun: the ghost cells are filled. Collective over the world.
+  subroutine quo_world_exchange_halo_end(w, name, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The array.
+    character(len=*, kind=c_char), intent(in) :: name
+    !> `QUO_ERR_NOT_FOUND`, `QUO_ERR_STATE`, `QUO_ERR_DEAD_MEMBER`, `QUO_ERR_MPI`.
+    integer(c_int), intent(out) :: ierr
+    character(kind=c_char), allocatable, target :: bytes(:)
+    call to_c(name, bytes)
+    if (allocated(bytes)) then
+      ierr = c_world_exchange_halo_end(w, bytes)
+    else
+      ierr = out_of_memory()
+    end if
+  end subroutine quo_world_exchange_halo_end
+
+  !> Swaps the elements of two arrays of the same distribution, without a copy. Local; made alike by all ranks.
+  subroutine quo_world_array_swap(w, name, other, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> An array.
+    character(len=*, kind=c_char), intent(in) :: name
+    !> Another array.
+    character(len=*, kind=c_char), intent(in) :: other
+    !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_NOT_FOUND`, `QUO_ERR_STATE`.
+    integer(c_int), intent(out) :: ierr
+    character(kind=c_char), allocatable, target :: bytes(:), other_bytes(:)
+    call to_c(name, bytes)
+    call to_c(other, other_bytes)
+    if (allocated(bytes) .and. allocated(other_bytes)) then
+      ierr = c_world_array_swap(w, bytes, other_bytes)
+    else
+      ierr = out_of_memory()
+    end if
+  end subroutine quo_world_array_swap
 
   !> Which element of the whole array a place in this rank's part is. Local.
   subroutine quo_world_array_origin(w, name, offset, row, column, ierr)
@@ -281,5 +419,11 @@ contains
     given%block_columns = spec%block_columns
     given%grid_rows = spec%grid_rows
     given%grid_columns = spec%grid_columns
+    given%layers = spec%layers
+    given%grid_layers = spec%grid_layers
+    given%halo_layers = [spec%halo_layers%before, spec%halo_layers%after, spec%halo_layers%periodic]
+    given%halo_rows = [spec%halo_rows%before, spec%halo_rows%after, spec%halo_rows%periodic]
+    given%halo_columns = &
+      [spec%halo_columns%before, spec%halo_columns%after, spec%halo_columns%periodic]
   end function in_c
 end module quo_world_arrays

@@ -242,10 +242,22 @@ fn rust_program_of_the_guide_grows_and_shrinks() -> Result<()> {
 }
 
 fn in_c_cells_edges_and_ghost_cells_are_right_after_resizes() -> Result<()> {
-    let outcome = in_c("halo", 4, &[])?;
-    is_ok(&outcome)?;
-    let said: Vec<&str> =
-        outcome.stdout.lines().filter(|line| line.starts_with("step with")).collect();
+    has_right_cells(&in_c("halo", 4, &[])?)
+}
+
+fn in_fortran_cells_edges_and_ghost_cells_are_right_after_resizes() -> Result<()> {
+    has_right_cells(&in_fortran("tests/programs/elastic_halo.F90", &[], 4, &[])?)
+}
+
+/// Checks that a program has gone through all sizes, and found its cells right.
+fn has_right_cells(outcome: &Outcome) -> Result<()> {
+    is_ok(outcome)?;
+    let said: Vec<&str> = outcome
+        .stdout
+        .lines()
+        .map(str::trim)
+        .filter(|line| line.starts_with("step with"))
+        .collect();
     let right = [4, 1, 3, 2, 4].map(|ranks| format!("step with {ranks} ranks"));
     ensure!(said == right, "{}", outcome.report());
     Ok(())
@@ -275,7 +287,7 @@ fn in_c_an_ended_rank_has_the_dead_member_code() -> Result<()> {
 
 fn is_ok(outcome: &Outcome) -> Result<()> {
     outcome.expect_success()?;
-    ensure!(outcome.stdout.lines().any(|line| line == "ok"), "{}", outcome.report());
+    ensure!(outcome.stdout.lines().any(|line| line.trim() == "ok"), "{}", outcome.report());
     Ok(())
 }
 
@@ -292,6 +304,7 @@ quo_tests::suite! {
     c_options_decide_which_requests_are_accepted
     c_requests_events_and_background_moves_are_as_in_rust
     in_c_cells_edges_and_ghost_cells_are_right_after_resizes
+    in_fortran_cells_edges_and_ghost_cells_are_right_after_resizes
     c_moves_that_are_given_up_leave_the_arrays
     one_program_in_rust_c_fortran_prints_the_same
     rust_program_of_the_guide_grows_and_shrinks

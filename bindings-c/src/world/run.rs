@@ -71,6 +71,32 @@ fn resize(w: *mut QUO_world_t, state: Bytes, length: usize) -> Result<(), Failur
     done
 }
 
+/// The function of the program, and what it gets.
+struct Steps {
+    step: unsafe extern "C" fn(*mut QUO_world_t, *mut c_void) -> c_int,
+    world: *mut QUO_world_t,
+    data: *mut c_void,
+    /// Number of steps begun on this process.
+    done: u64,
+}
+
+impl Steps {
+    /// Makes a step. Returns true if another one follows.
+    fn make(&mut self) -> Result<bool, Failure> {
+        let code = {
+            let _outside = Mark::outside();
+            // SAFETY: by the contract of the C interface the function takes these arguments.
+            unsafe { (self.step)(self.world, self.data) }
+        };
+        if code < 0 {
+            let text = format!("step {} of this process returned {code}", self.done);
+            return Err(Failure::new(Code::WorkFailed, text));
+        }
+        self.done += 1;
+        Ok(code != 0)
+    }
+}
+
 #[unsafe(no_mangle)]
 pub extern "C" fn QUO_world_run(
     w: *mut QUO_world_t,
@@ -83,25 +109,14 @@ pub extern "C" fn QUO_world_run(
         let step = step.ok_or_else(|| Failure::invalid("the argument step is NULL"))?;
         // A wrong pointer is found before another rank waits.
         state.read("state", length)?;
-        let mut steps = 0;
+        let mut steps = Steps { step, world: w, data, done: 0 };
         loop {
-            match turn(w, steps)? {
+            match turn(w, steps.done)? {
                 Turn::End => return Ok(()),
                 Turn::Resize => resize(w, state, length)?,
                 Turn::Step => {
-                    let code = {
-                        let _outside = Mark::outside();
-                        // SAFETY: by the contract of the C interface the function takes these
-                        // arguments.
-                        unsafe { step(w, data) }
-                    };
-                    match code {
-                        0 => return Ok(()),
-                        1.. => steps += 1,
-                        code => {
-                            let text = format!("step {steps} of this process returned {code}");
-                            return Err(Failure::new(Code::WorkFailed, text));
-                        }
+                    if !steps.make()? {
+                        return Ok(());
                     }
                 }
             }

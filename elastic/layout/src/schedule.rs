@@ -193,8 +193,11 @@ impl Schedule {
 struct Common<'a> {
     schedule: &'a Schedule,
     /// Of layers, rows and columns.
-    axes: [HashMap<(usize, usize), Arc<[Family]>>; 3],
+    axes: [OfAxis; 3],
 }
+
+/// Common indices of pairs of an old and a new part.
+type OfAxis = HashMap<(usize, usize), Arc<[Family]>>;
 
 impl<'a> Common<'a> {
     fn of(schedule: &'a Schedule) -> Self {

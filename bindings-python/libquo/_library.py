@@ -156,6 +156,37 @@ class EventRecord(Structure):
     ]
 
 
+class Halo(Structure):
+    """QUO_halo_t."""
+
+    _fields_ = [
+        ("before", c_size_t),
+        ("after", c_size_t),
+        ("periodic", c_size_t),
+    ]
+
+
+class ArrayPart(Structure):
+    """QUO_array_part_t."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("data", c_void_p),
+        ("layers", c_size_t),
+        ("rows", c_size_t),
+        ("columns", c_size_t),
+        ("first_layer", c_size_t),
+        ("first_row", c_size_t),
+        ("first_column", c_size_t),
+        ("all_layers", c_size_t),
+        ("all_rows", c_size_t),
+        ("all_columns", c_size_t),
+        ("before_layers", c_size_t),
+        ("before_rows", c_size_t),
+        ("before_columns", c_size_t),
+    ]
+
+
 class ArraySpec(Structure):
     """QUO_array_spec_t."""
 
@@ -170,6 +201,11 @@ class ArraySpec(Structure):
         ("block_columns", c_size_t),
         ("grid_rows", c_size_t),
         ("grid_columns", c_size_t),
+        ("layers", c_size_t),
+        ("grid_layers", c_size_t),
+        ("halo_layers", Halo),
+        ("halo_rows", Halo),
+        ("halo_columns", Halo),
     ]
 
 
@@ -184,6 +220,8 @@ STRUCTURES = {
     "QUO_progress_t": Progress,
     "QUO_event_t": EventRecord,
     "QUO_array_spec_t": ArraySpec,
+    "QUO_halo_t": Halo,
+    "QUO_array_part_t": ArrayPart,
 }
 
 _context = _object = c_void_p
@@ -298,6 +336,12 @@ FUNCTIONS: List[Tuple[str, List[Any]]] = [
     ),
     ("QUO_world_array_lay_out", [_object, c_char_p, POINTER(ArraySpec)]),
     ("QUO_world_array_remove", [_object, c_char_p]),
+    ("QUO_world_array_part", [_object, c_char_p, POINTER(ArrayPart)]),
+    ("QUO_world_exchange_halo", [_object, c_char_p]),
+    ("QUO_world_exchange_halo_begin", [_object, c_char_p]),
+    ("QUO_world_exchange_halo_end", [_object, c_char_p]),
+    ("QUO_world_array_swap", [_object, c_char_p, c_char_p]),
+    ("QUO_world_report_iteration", [_object, c_longlong]),
 ]
 
 _loaded: Optional[ctypes.CDLL] = None

@@ -37,6 +37,7 @@ from typing import (
     Dict,
     Iterator,
     List,
+    NamedTuple,
     Optional,
     Sequence,
     Tuple,
@@ -229,6 +230,30 @@ class World(Handle):
         """
         return self.status is Status.JOINING or self.probe()
 
+    def run(self, state: T) -> Iterator[T]:
+        """Owns the main loop: yields the state for each step, on ranks only, until the program leaves it.
+
+        ``state`` is a list, a dictionary or an object that the steps change. In each resize it is
+        broadcast from rank 0, so that joiners continue where the others are. A process without
+        a rank sleeps in it, and its loop ends with the job. All ranks leave in the same step.
+        Collective over all processes of the world::
+
+            for state in world.run({"step": 0}):
+                world.array("field").exchange_halo()
+                state["step"] += 1
+                if state["step"] == 100:
+                    break
+        """
+        steps = 0
+        while self.is_running():
+            library.call("QUO_world_report_iteration", self._handle, steps)
+            if self.enters():
+                with self.begin() as window:
+                    state = window.broadcast(state)
+                continue
+            yield state
+            steps += 1
+
     def probe(self) -> bool:
         """Returns true if all ranks have reached a resize. All ranks call it in the same places."""
         return bool(library.number("QUO_world_probe", self._handle))
@@ -344,22 +369,28 @@ class World(Handle):
     def add_array(
         self,
         name: str,
-        shape: Union[int, Tuple[int, int]],
+        shape: Union[int, Tuple[int, ...]],
         dtype: Any = float,
         kind: Optional[ArrayKind | str] = None,
         *,
         storage: Storage | str = Storage.BY_ROWS,
         block: Union[int, Tuple[int, int]] = (1, 1),
-        grid: Tuple[int, int] = (0, 0),
+        grid: Tuple[int, ...] = (0, 0),
+        halo: Union[int, Tuple[int, ...]] = 0,
+        periodic: Union[bool, Tuple[bool, ...]] = False,
     ) -> "Array":
         """Adds an array of zeros, which moves with every resize.
 
-        ``shape`` is the length of a vector, or rows and columns of a matrix; ``kind`` is by default
-        a block of elements, or of rows, for each rank. Local; made alike by all ranks, outside of
-        resizes. Needs NumPy.
+        ``shape`` is the length of a vector, rows and columns of a matrix, or layers, rows and
+        columns; ``kind`` is by default a block of elements, or of rows, for each rank. With
+        ``halo``, ghost cells on both sides, for all dimensions or for each, it is a block of
+        cells for each place of a grid of ranks; ``periodic`` dimensions have no edge. Local;
+        made alike by all ranks, outside of resizes. Needs NumPy.
         """
         array = Array(self, name, dtype, storage)
-        spec = _array_spec(array.dtype.itemsize, shape, kind, storage, block, grid)
+        spec = _array_spec(
+            array.dtype.itemsize, shape, kind, storage, block, grid, halo, periodic
+        )
         library.call("QUO_world_array_add", self._handle, array._name, spec)
         return array
 
@@ -377,25 +408,52 @@ class World(Handle):
 
 def _array_spec(
     element: int,
-    shape: Union[int, Tuple[int, int]],
+    shape: Union[int, Tuple[int, ...]],
     kind: Optional[ArrayKind | str],
     storage: Storage | str,
     block: Union[int, Tuple[int, int]],
-    grid: Tuple[int, int],
+    grid: Tuple[int, ...],
+    halo: Union[int, Tuple[int, ...]] = 0,
+    periodic: Union[bool, Tuple[bool, ...]] = False,
 ) -> library.ArraySpec:
     is_vector = isinstance(shape, int)
-    rows, columns = (1, shape) if isinstance(shape, int) else shape
+    extents = (shape,) if isinstance(shape, int) else tuple(shape)
+    if not 1 <= len(extents) <= 3:
+        raise InvalidArgumentError(5, f"add_array: the shape {shape} has not 1 to 3 dimensions")
+    widths = (halo,) * len(extents) if isinstance(halo, int) else tuple(halo)
+    rings = (periodic,) * len(extents) if isinstance(periodic, bool) else tuple(periodic)
+    if len(widths) != len(extents) or len(rings) != len(extents):
+        raise InvalidArgumentError(
+            5, f"add_array: halo {halo} and periodic {periodic} are not of the shape {shape}"
+        )
     if kind is None:
         kind = ArrayKind.BLOCK if is_vector else ArrayKind.BLOCK_ROWS
+        if any(widths) or len(extents) == 3:
+            kind = ArrayKind.HALO
     block_rows, block_columns = (1, block) if isinstance(block, int) else block
-    counts = (rows, columns, block_rows, block_columns, *grid)
-    if any(count < 0 for count in counts):
+    if any(count < 0 for count in (*extents, block_rows, block_columns, *grid, *widths)):
+        counts = (*extents, block_rows, block_columns, *grid, *widths)
         raise InvalidArgumentError(5, f"add_array: {counts} has a negative number")
     size = ctypes.sizeof(library.ArraySpec)
     spec = library.ArraySpec(size, ArrayKind.of(kind), Storage.of(storage), element)
-    spec.rows, spec.columns, spec.block_rows, spec.block_columns = counts[:4]
-    spec.grid_rows, spec.grid_columns = grid
+    spec.layers, spec.rows, spec.columns = (1,) * (3 - len(extents)) + extents
+    spec.block_rows, spec.block_columns = block_rows, block_columns
+    spec.grid_layers, spec.grid_rows, spec.grid_columns = (0,) * (3 - len(grid)) + tuple(grid)
+    halos = (spec.halo_columns, spec.halo_rows, spec.halo_layers)
+    for ghosts, width, ring in zip(halos, reversed(widths), reversed(rings)):
+        ghosts.before, ghosts.after, ghosts.periodic = width, width, int(ring and width > 0)
     return spec
+
+
+class Part(NamedTuple):
+    """This rank's part of an array."""
+
+    #: The memory, with ghost cells.
+    whole: "numpy.ndarray[Any, Any]"
+    #: The block of cells, a view without ghost cells and edges.
+    cells: "numpy.ndarray[Any, Any]"
+    #: Place of the block's first cell in the array.
+    first: Tuple[int, ...]
 
 
 class Array:
@@ -433,13 +491,62 @@ class Array:
         count = rows * columns
         if not count or not address:
             return numpy.empty((rows, columns) if rows > 1 else (0,), self.dtype)
-        buffer = (ctypes.c_ubyte * (count * self.dtype.itemsize)).from_address(address)
-        flat = numpy.frombuffer(memoryview(buffer).cast("B"), self.dtype)
+        flat = self._flat(address, count)
         if rows == 1:
             return flat
         if self.storage is Storage.BY_COLUMNS:
             return flat.reshape((columns, rows)).T
         return flat.reshape((rows, columns))
+
+    def _flat(self, address: int, count: int) -> "numpy.ndarray[Any, Any]":
+        import numpy
+
+        buffer = (ctypes.c_ubyte * (count * self.dtype.itemsize)).from_address(address)
+        return numpy.frombuffer(memoryview(buffer).cast("B"), self.dtype)
+
+    @property
+    def part(self) -> "Part":
+        """This rank's block of cells and its place in the whole array, without a copy.
+
+        A matrix, or layers of matrices where it has more than one layer in memory. To be requested
+        again after each commit and each swap, as :attr:`local`. Local.
+        """
+        import numpy
+
+        part = library.ArrayPart(ctypes.sizeof(library.ArrayPart))
+        library.call("QUO_world_array_part", self._world._handle, self._name, part)
+        shape = (part.all_layers, part.all_rows, part.all_columns)
+        if not part.data or not all(shape):
+            whole = numpy.empty(shape, self.dtype)
+        elif self.storage is Storage.BY_COLUMNS:
+            flat = self._flat(part.data, shape[0] * shape[1] * shape[2])
+            whole = flat.reshape((shape[0], shape[2], shape[1])).transpose(0, 2, 1)
+        else:
+            whole = self._flat(part.data, shape[0] * shape[1] * shape[2]).reshape(shape)
+        first = (part.first_layer, part.first_row, part.first_column)
+        before = (part.before_layers, part.before_rows, part.before_columns)
+        counts = (part.layers, part.rows, part.columns)
+        places = zip(before, counts)
+        cells = whole[tuple(slice(start, start + count) for start, count in places)]
+        if shape[0] <= 1:
+            return Part(whole.reshape(shape[1:]), cells.reshape(cells.shape[1:]), first[1:])
+        return Part(whole, cells, first)
+
+    def exchange_halo(self) -> None:
+        """Fills the ghost cells with the cells of the ranks that own them. Collective."""
+        library.call("QUO_world_exchange_halo", self._world._handle, self._name)
+
+    def exchange_halo_begin(self) -> None:
+        """Sends the cells as they are now; ghost cells are filled at the end. Collective."""
+        library.call("QUO_world_exchange_halo_begin", self._world._handle, self._name)
+
+    def exchange_halo_end(self) -> None:
+        """Ends an exchange that has begun. Collective."""
+        library.call("QUO_world_exchange_halo_end", self._world._handle, self._name)
+
+    def swap(self, other: "Array") -> None:
+        """Swaps the elements of two arrays of the same distribution, without a copy. Local."""
+        library.call("QUO_world_array_swap", self._world._handle, self._name, other._name)
 
     def origin(self, offset: int) -> Tuple[int, int]:
         """Returns row and column, in the whole array, of a place in this rank's part. Local."""

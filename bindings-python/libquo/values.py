@@ -200,6 +200,7 @@ class ArrayKind(Named):
     BLOCK_GRID = 4
     CHECKERBOARD = 5
     REPLICATED = 6
+    HALO = 7
 
 
 class Storage(Named):

@@ -1,4 +1,4 @@
-//! Solvers in the style of the field, each in its plain form beside the elastic one: few lines
+//! Solvers in the style of the field, each in its plain form and in the elastic one: few lines
 //! differ, and while ranks join and leave at random the elastic one computes the same bits.
 
 use std::path::Path;
@@ -96,7 +96,7 @@ fn heat_in_cxx_computes_the_same_bits_under_random_resizes() -> Result<()> {
     let events = std::fs::read_to_string(place("events"))?;
     let done = events.matches("\"event\":\"finalized\"").count();
     ensure!(done >= least, "only {done} of {sizes} resizes were done:\n{events}");
-    // A later request may have come first, with this size or with another one.
+    // A later request may have been faster, with this size or with another one.
     let needless = ["\"kind\":\"superseded\"", "nothing would change"];
     let failed = events.lines().find(|line| {
         line.contains("\"event\":\"aborted\"") && !needless.iter().any(|why| line.contains(why))

@@ -44,6 +44,7 @@ const UNSAFE_FILES: &[&str] = &[
     "bindings-c/src/world/program.rs",
     "bindings-c/src/world/psets.rs",
     "bindings-c/src/world/requests.rs",
+    "bindings-c/src/world/run.rs",
     "bindings-c/src/world/window.rs",
     "elastic/command/src/run.rs",
     "elastic/src/data/block.rs",

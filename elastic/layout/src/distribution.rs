@@ -105,7 +105,7 @@ pub struct Distribution {
     pub(super) layers: Axis,
     pub(super) rows: Axis,
     pub(super) columns: Axis,
-    /// Its rows are those of all layers of ranks, one layer after the other.
+    /// Has the rows of all layers of ranks, one layer after the other.
     pub(super) grid: Grid,
     /// Ghost cells of layers, rows and columns. With ghost cells each part is one block.
     pub(super) halo: [Halo; 3],

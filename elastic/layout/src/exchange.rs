@@ -42,7 +42,7 @@ impl HaloMessage {
         bytes(&self.sent)
     }
 
-    /// Number of bytes that come from the other rank.
+    /// Number of bytes received from the other rank.
     #[must_use]
     pub fn received_bytes(&self) -> usize {
         bytes(&self.received)
@@ -84,10 +84,9 @@ impl HaloMessage {
 }
 
 impl Distribution {
-    /// Returns the messages that bring the ghost cells of a rank up to date, and those that it
-    /// contributes to other ranks, by ascending peer, for elements of `element` bytes. Corners are
-    /// included: a ghost cell comes from its owner, whatever the direction. None without ghost
-    /// cells. Local and pure; the time depends on the number of ranks along each dimension.
+    /// Returns the messages that a rank receives for its ghost cells and sends for the ghost cells of
+    /// other ranks, by ascending peer, for elements of `element` bytes. Each ghost cell is sent by
+    /// its owner, in corners too. No messages without ghost cells. Local and pure; the time depends on the number of ranks along each dimension.
     ///
     /// ```
     /// use elastic_layout::{Distribution, Halo, Ranks};

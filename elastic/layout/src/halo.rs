@@ -43,7 +43,7 @@ pub(super) struct Segment {
     pub owner: usize,
     /// Index of the first one in the memory of the owner.
     pub source: usize,
-    /// True for the cells that the part owns, false for copies, of its own cells too.
+    /// True for the cells that the part owns, false for copies.
     pub owned: bool,
 }
 

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | which ranks? | [`Ranks`] | `ranks.rs` |
 //! | where is each element? | [`Distribution`], [`Grid`], [`Storage`] | `distribution.rs`, `memory.rs` |
-//! | which cells are ghost cells, and whose? | [`Halo`], [`Span`] | `halo.rs` |
+//! | which cells are ghost cells, and which part owns them? | [`Halo`], [`Span`] | `halo.rs` |
 //! | which ranks exchange which ghost cells? | [`HaloMessage`] | `exchange.rs` |
 //! | the same for sparse matrices | [`Compressed`] | `sparse.rs` |
 //! | which ranks exchange which messages, and when? | [`Schedule`], [`Part`], [`Step`] | `schedule.rs` |

@@ -3,15 +3,12 @@
 use quo::group::{GroupError, WaitLimits};
 use quo_mpi::{MpiGroup, Transfer};
 
-use super::registry::Entry;
-use super::{DataError, Registry};
-use crate::layout::HaloMessage;
+use super::block::Block;
+use crate::layout::{Distribution, HaloMessage};
 
-/// Tag of all exchanges: between two ranks they begin in the same order, over a communicator of
-/// their own.
+/// Tag of all exchanges: between two ranks they begin in the same order, over a separate
+/// communicator.
 const TAG: u16 = 1;
-
-const BUSY: &str = "an exchange of its ghost cells has begun: end it first";
 
 /// The messages of an array, made with the first exchange, and an exchange under way.
 #[derive(Debug, Default)]
@@ -39,24 +36,31 @@ impl HaloExchange {
     pub fn is_under_way(&self) -> bool {
         self.under_way.is_some()
     }
-}
 
-impl Entry {
-    fn begin_exchange(&mut self, rank: usize, group: Option<&MpiGroup>) -> Result<(), GroupError> {
-        let element = self.described.element;
-        let distribution = &self.distribution;
+    /// Starts all messages of a rank, with the elements of its block as they are now.
+    pub fn begin(
+        &mut self,
+        (distribution, element): (&Distribution, usize),
+        block: &Block,
+        rank: usize,
+        group: Option<&MpiGroup>,
+    ) -> Result<(), GroupError> {
         let messages =
-            self.halo.messages.get_or_insert_with(|| distribution.halo_messages(rank, element));
+            self.messages.get_or_insert_with(|| distribution.halo_messages(rank, element));
         let mut under_way = Vec::with_capacity(messages.len());
         for message in &*messages {
             let (to, bytes) = (message.peer(), message.received_bytes());
             let mut packed = vec![0; message.sent_bytes()];
-            let packs = message.pack(self.block.bytes(), &mut packed);
+            let packs = message.pack(block.bytes(), &mut packed);
             debug_assert_eq!(packs, Ok(()), "the memory is that of the distribution");
-            let Some(group) = group.filter(|_| to != rank) else {
+            if to == rank {
                 under_way.push(UnderWay { sent: None, received: Received::Own(packed) });
                 continue;
-            };
+            }
+            let group = group.ok_or_else(|| GroupError::Unsuitable {
+                call: "exchange_halo",
+                reason: format!("rank {to} is not connected").into(),
+            })?;
             let received = match bytes {
                 0 => Received::Nothing,
                 _ => Received::Other(group.begin_receive(to, vec![0; bytes], TAG)?),
@@ -65,180 +69,27 @@ impl Entry {
             let sent = sends.then(|| group.begin_send(to, packed, TAG)).transpose()?;
             under_way.push(UnderWay { sent, received });
         }
-        self.halo.under_way = Some(under_way);
+        self.under_way = Some(under_way);
         Ok(())
     }
 
-    fn end_exchange(
-        &mut self,
-        under_way: Vec<UnderWay>,
-        limits: &WaitLimits<'_>,
-    ) -> Result<(), GroupError> {
-        let messages = self.halo.messages.iter().flatten();
-        for (message, UnderWay { sent, received }) in messages.zip(under_way) {
+    /// Waits for all messages, and writes received cells into the block. Returns false if no exchange
+    /// has begun.
+    pub fn end(&mut self, block: &mut Block, limits: &WaitLimits<'_>) -> Result<bool, GroupError> {
+        let Some(under_way) = self.under_way.take() else { return Ok(false) };
+        for (message, UnderWay { sent, received }) in self.messages.iter().flatten().zip(under_way)
+        {
             let bytes = match received {
                 Received::Nothing => Vec::new(),
                 Received::Own(bytes) => bytes,
                 Received::Other(transfer) => transfer.finish(limits)?,
             };
-            let unpacks = message.unpack(&bytes, self.block.bytes_mut());
+            let unpacks = message.unpack(&bytes, block.bytes_mut());
             debug_assert_eq!(unpacks, Ok(()), "the sender has the same distribution");
             if let Some(sent) = sent {
                 sent.finish(limits)?;
             }
         }
-        Ok(())
-    }
-}
-
-impl Registry {
-    /// Fills the ghost cells of an array in a program that runs in one process: at the ends of
-    /// periodic dimensions. Over a world it is
-    /// [`World::exchange_halo`](crate::World::exchange_halo). Local.
-    ///
-    /// # Errors
-    /// [`DataError::Unknown`]; [`DataError::Unfit`] over a world of several ranks.
-    pub fn exchange_halo(&mut self, name: &str) -> Result<(), DataError> {
-        const CALL: &str = "exchange_halo";
-        if self.seat.is_some_and(|(_, size)| size > 1) {
-            let reason = "its ghost cells are exchanged by the world, among its ranks";
-            return Err(DataError::Unfit { call: CALL, name: name.to_owned(), reason });
-        }
-        self.begin_exchange(CALL, name)?;
-        self.end_exchange(CALL, name, &WaitLimits { deadline: None, check_peers: &|| Ok(()) })
-    }
-
-    /// Returns true if the ranks have to be connected for exchanges, which is collective.
-    pub(crate) fn needs_connection(&self) -> bool {
-        self.halo_group.is_none() && self.seat.is_some_and(|(_, size)| size > 1)
-    }
-
-    /// Connects the ranks for exchanges until the next resize, or disconnects them.
-    pub(crate) fn connect(&mut self, group: Option<MpiGroup>) {
-        self.halo_group = group;
-    }
-
-    /// Sends the cells that are ghost cells on other ranks. Local once the ranks are connected.
-    pub(crate) fn begin_exchange(
-        &mut self,
-        call: &'static str,
-        name: &str,
-    ) -> Result<(), DataError> {
-        let (rank, _) = self.seat.ok_or(DataError::NoRank { call })?;
-        let group = self.halo_group.take();
-        let done = self.named_mut(call, name).and_then(|entry| {
-            if entry.halo.is_under_way() {
-                return Err(DataError::Unfit { call, name: name.to_owned(), reason: BUSY });
-            }
-            Ok(entry.begin_exchange(rank, group.as_ref())?)
-        });
-        self.halo_group = group;
-        done
-    }
-
-    /// Waits for the cells of other ranks and writes them into the ghost cells.
-    pub(crate) fn end_exchange(
-        &mut self,
-        call: &'static str,
-        name: &str,
-        limits: &WaitLimits<'_>,
-    ) -> Result<(), DataError> {
-        let entry = self.named_mut(call, name)?;
-        let Some(under_way) = entry.halo.under_way.take() else {
-            let reason = "no exchange of its ghost cells has begun";
-            return Err(DataError::Unfit { call, name: name.to_owned(), reason });
-        };
-        Ok(entry.end_exchange(under_way, limits)?)
-    }
-
-    /// Returns the name of an array whose exchange has begun.
-    pub(super) fn exchanging(&self) -> Option<&str> {
-        let entry = self.entries.iter().find(|entry| entry.halo.is_under_way())?;
-        Some(&entry.described.name)
-    }
-
-    /// Swaps the elements of two arrays of the same pattern, as solvers do with the old and the new
-    /// time step: no element is copied. Local; called in the same way by all ranks.
-    ///
-    /// # Errors
-    /// [`DataError::Unknown`]; [`DataError::Unlike`] if their patterns or elements differ;
-    /// [`DataError::Unfit`] while ghost cells of one of them are exchanged.
-    pub fn swap(&mut self, name: &str, other: &str) -> Result<(), DataError> {
-        const CALL: &str = "swap";
-        let place = |name: &str| {
-            let found = self.entries.iter().position(|entry| entry.described.name == name);
-            found.ok_or_else(|| self.unknown(CALL, name))
-        };
-        let (one, two) = (place(name)?, place(other)?);
-        let (first, second) = (one.min(two), one.max(two));
-        let (low, high) = self.entries.split_at_mut(second);
-        let (Some(a), Some(b)) = (low.get_mut(first), high.first_mut()) else { return Ok(()) };
-        let kind = |entry: &Entry| {
-            let described = &entry.described;
-            (described.element, described.pattern, described.next, described.lines.clone())
-        };
-        if kind(a) != kind(b) {
-            return Err(DataError::Unlike { name: name.to_owned(), other: other.to_owned() });
-        }
-        if let Some(busy) = [&*a, &*b].into_iter().find(|entry| entry.halo.is_under_way()) {
-            let (name, reason) = (busy.described.name.clone(), BUSY);
-            return Err(DataError::Unfit { call: CALL, name, reason });
-        }
-        std::mem::swap(&mut a.block, &mut b.block);
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::Pattern;
-    use super::*;
-    use crate::layout::Halo;
-
-    fn ring() -> Registry {
-        let mut registry = Registry::serial();
-        let pattern = Pattern::halo([1, 1, 3], [Halo::NONE, Halo::NONE, Halo::periodic(1)]);
-        registry.register_with("ring", pattern, &[0_u32, 1, 2, 3, 0]).unwrap();
-        registry
-    }
-
-    fn cells(registry: &Registry, name: &str) -> Vec<u32> {
-        registry.local(registry.array::<u32>(name).unwrap()).unwrap().to_vec()
-    }
-
-    #[test]
-    fn one_process_fills_the_ghost_cells_of_a_ring() {
-        let mut registry = ring();
-        registry.exchange_halo("ring").unwrap();
-        assert_eq!(cells(&registry, "ring"), [3, 1, 2, 3, 1]);
-    }
-
-    #[test]
-    fn exchanges_out_of_order_are_refused_with_the_name() {
-        let mut registry = ring();
-        let limits = WaitLimits { deadline: None, check_peers: &|| Ok(()) };
-        let early = registry.end_exchange("end", "ring", &limits).unwrap_err().to_string();
-        assert_eq!(early, "end: `ring`: no exchange of its ghost cells has begun");
-        registry.begin_exchange("begin", "ring").unwrap();
-        assert!(matches!(registry.begin_exchange("begin", "ring"), Err(DataError::Unfit { .. })));
-        assert_eq!(registry.exchanging(), Some("ring"));
-        registry.end_exchange("end", "ring", &limits).unwrap();
-        assert_eq!(registry.exchanging(), None);
-        assert!(matches!(registry.exchange_halo("other"), Err(DataError::Unknown { .. })));
-    }
-
-    #[test]
-    fn swapped_arrays_have_each_others_elements() {
-        let mut registry = ring();
-        let pattern = registry.pattern("ring").unwrap();
-        registry.register::<u32>("next", pattern).unwrap();
-        registry.register::<u32>("flat", Pattern::block(3)).unwrap();
-        registry.swap("next", "ring").unwrap();
-        registry.swap("ring", "ring").unwrap();
-        assert_eq!(cells(&registry, "next"), [0, 1, 2, 3, 0]);
-        assert_eq!(cells(&registry, "ring"), [0; 5]);
-        let unlike = registry.swap("next", "flat").unwrap_err().to_string();
-        assert!(unlike.starts_with("swap: `next` and `flat` have different patterns"), "{unlike}");
-        assert!(matches!(registry.swap("next", "none"), Err(DataError::Unknown { .. })));
+        Ok(true)
     }
 }

@@ -37,12 +37,11 @@
 //! | the move of one array | `array_transfer.rs` |
 //! | a move from beginning to end | `moving.rs` |
 //! | one array moved once | `once.rs` |
-//! | the exchange of ghost cells between resizes | `halo.rs` |
+//! | ghost cells between resizes: messages of one array, and the calls | `halo.rs`, `exchange.rs` |
 //! | arrays along the nonzeros of a sparse matrix | `compressed.rs`, `matrix_index.rs` |
 //! | data that only the program understands | `carry.rs` |
 //!
-//! floors: error < element < pattern < block < matrix_index < message < array_transfer < carry <
-//! registry < halo < compressed < moving < once
+//! floors: error < element < pattern < block < matrix_index < message < array_transfer < carry < halo < registry < exchange < compressed < moving < once
 
 mod array_transfer;
 mod block;
@@ -50,6 +49,7 @@ mod carry;
 mod compressed;
 mod element;
 mod error;
+mod exchange;
 mod halo;
 mod matrix_index;
 mod message;

@@ -383,3 +383,21 @@ impl Registry {
         others.map(|(other, _)| other).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Pattern;
+    use super::*;
+    use crate::layout::Halo;
+
+    #[test]
+    fn exchange_under_way_keeps_arrays_from_moving() {
+        let mut registry = Registry::serial();
+        let pattern = Pattern::halo([1, 1, 4], [Halo::NONE, Halo::NONE, Halo::periodic(1)]);
+        registry.register::<f64>("ring", pattern).unwrap();
+        assert_eq!(registry.holds(0, true).reason, None);
+        registry.begin_exchange("begin", "ring").unwrap();
+        let reason = registry.holds(0, true).reason.unwrap();
+        assert!(reason.contains("`ring`") && reason.contains("end it before"), "{reason}");
+    }
+}

@@ -60,7 +60,7 @@ impl World {
 
     /// Begins to fill the ghost cells of an array: sends the cells of this rank as they are now. The
     /// program may compute until [`exchange_halo_end`](Self::exchange_halo_end), but ghost cells have
-    /// no values yet. Collective over the world, like its end, which comes before the next resize.
+    /// no values yet. Collective over the world, like its end, which is due before the next resize.
     ///
     /// # Errors
     /// As [`exchange_halo`](Self::exchange_halo).

@@ -380,7 +380,7 @@ impl World {
     /// ```
     ///
     /// # Errors
-    /// Those of `step` and of the world; a resize that is aborted is none.
+    /// The errors of `step` and of the world; an aborted resize is not an error.
     pub fn run<S, E: From<Error>>(
         &mut self,
         state: &mut S,

@@ -12,7 +12,7 @@ pub(super) fn meeting(old: &Axis, new: &Axis) -> Option<Meeting> {
         .then(|| (0..old.parts()).map(|part| new.parts_meeting(&old.comb(part))).collect())
 }
 
-/// Returns the same for the rows of the grids, which are those of all layers of ranks.
+/// Returns the same for the rows of the grids, with the rows of all layers of ranks.
 fn rows_meeting(pair: Pair) -> Option<Meeting> {
     let rows = meeting(&pair.old.rows, &pair.new.rows)?;
     if !pair.is_layered() {

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn plan_and_log_of_the_launch_are_those_of_a_program_without() {
+    fn program_without_plan_and_log_has_the_launchs() {
         let given = |options: WorldOptions, plan: &str| {
             options.completed_by_launch(|variable| match variable {
                 PLAN => Some(plan.to_owned()),

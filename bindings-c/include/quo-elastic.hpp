@@ -202,7 +202,10 @@ public:
             }
         };
         const int code = QUO_world_run(handle_, once, &call, &state, sizeof(state));
-        if (nullptr != call.thrown) std::rethrow_exception(call.thrown);
+        if (nullptr != call.thrown) {
+            (void)QUO_last_error(); // which only says that the step failed
+            std::rethrow_exception(call.thrown);
+        }
         detail::check(code);
     }
 

@@ -19,7 +19,7 @@
 //!
 //! floors: compilers < listener < selection < wait < stacks < suite < stopped_processes < library <
 //!     launcher < nodes < trace_invariants < checkout < installation < memprof < frames < leftovers <
-//!     launch < job < memory_group < holdings < cxx < guide < fortran < recorded < example
+//!     launch < job < python < memory_group < holdings < cxx < guide < fortran < recorded < example
 
 mod checkout;
 mod compilers;
@@ -39,6 +39,7 @@ mod listener;
 mod memory_group;
 pub mod memprof;
 mod nodes;
+mod python;
 mod recorded;
 mod selection;
 mod stacks;
@@ -64,6 +65,7 @@ pub use leftovers::sweep;
 pub use library::{Library, run_compiler};
 pub use memory_group::MemoryGroup;
 pub use nodes::Nodes;
+pub use python::{python_interpreter, python_job, python_surroundings};
 pub use recorded::Recorded;
 pub use selection::Selection;
 pub use stopped_processes::StoppedProcesses;

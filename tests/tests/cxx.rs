@@ -1,4 +1,4 @@
-//! quo.hpp: every class and function under a real launcher, with g++ as C++17 and clang++ as C++20;
+//! quo.hpp and quo-elastic.hpp: every class and function under a real launcher, with g++ as C++17 and clang++ as C++20;
 //! sources that must not compile; no function of the C interface missing; examples that compile.
 //! The programs are bindings-c/tests/cxx/*.cpp; each counts its own failures and prints them.
 
@@ -77,6 +77,7 @@ programs! {
     old_names
     phases
     queries
+    world
 }
 
 /// Sources that are parts of the programs.
@@ -232,8 +233,11 @@ fn examples_compile(compiler: &str) -> Result<()> {
 
 fn examples_compile_by(compiler: &str, standard: &str) -> Result<()> {
     let checkout = Checkout::find()?;
-    let header = fs::read_to_string(checkout.root().join("bindings-c/include/quo.hpp"))?;
-    let mut text = String::from("#include <cstdio>\n#include \"quo.hpp\"\n");
+    let headers = ["quo.hpp", "quo-elastic.hpp"];
+    let header = headers
+        .map(|name| fs::read_to_string(checkout.root().join("bindings-c/include").join(name)));
+    let header = header.into_iter().collect::<Result<String, _>>()?;
+    let mut text = String::from("#include <cstdio>\n#include \"quo-elastic.hpp\"\n");
     let mut count = 0;
     for part in header.split("@code{.cpp}").skip(1) {
         let (example, _) = part.split_once("@endcode").context("an example without an end")?;

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use quo_tests::{Checkout, Job, suite};
+use quo_tests::{Checkout, Job, python_job, suite};
 
 const LIMIT: Duration = Duration::from_secs(200);
 
@@ -46,53 +46,51 @@ fn lines_that_differ(plain: &Path, elastic: &Path) -> Result<(usize, usize)> {
     Ok((count("<"), count(">")))
 }
 
-fn heat_in_cxx_changes_few_lines() -> Result<()> {
+/// Checks that the elastic program is shorter than the plain one, has few lines that the plain one
+/// has not, and that the guide gives their number.
+fn changes_few_lines(plain: &str, elastic: &str) -> Result<()> {
     let checkout = Checkout::find()?;
-    let folder = checkout.root().join("examples/heat");
-    let (removed, written) =
-        lines_that_differ(&folder.join("plain.cpp"), &folder.join("elastic.cpp"))?;
+    let (plain, elastic) = (checkout.root().join(plain), checkout.root().join(elastic));
+    let (removed, written) = lines_that_differ(&plain, &elastic)?;
     ensure!(written > 0 && written <= MOST_LINES, "{written} lines are written or changed");
     ensure!(written < removed, "{written} lines written, {removed} removed: it is longer");
     let guide = std::fs::read_to_string(checkout.root().join("docs/elastic.md"))?;
     let guide = guide.split_whitespace().collect::<Vec<_>>().join(" ");
-    let said = format!("{written} lines that the plain one has not, and lacks {removed}");
+    let said = format!("{written} new lines and lacks {removed}");
     ensure!(guide.contains(&said), "docs/elastic.md does not say: {said}");
     Ok(())
 }
 
-fn heat_in_cxx_computes_the_same_bits_under_random_resizes() -> Result<()> {
-    let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
+fn heat_in_cxx_changes_few_lines() -> Result<()> {
+    changes_few_lines("examples/heat/plain.cpp", "examples/heat/elastic.cpp")
+}
+
+fn gray_scott_in_python_changes_few_lines() -> Result<()> {
+    changes_few_lines("examples/gray-scott/plain.py", "examples/gray-scott/elastic.py")
+}
+
+/// Runs a plain program on one and on two ranks and an elastic one under random resizes. All write the
+/// same bytes, which are returned. `job` makes a job of a program with its arguments, without the
+/// file to write.
+fn computes_the_same(job: impl Fn(&str, usize, usize) -> Result<Job>) -> Result<Vec<u8>> {
+    let folder = tempfile::tempdir()?;
     let (least, sizes) = resizes();
-    let steps = (STEPS_APART * (sizes + 2)).to_string();
+    let steps = STEPS_APART * (sizes + 2);
     let place = |name: &str| folder.path().join(name);
-    let made = |name: &str| {
-        let source = format!("examples/heat/{name}.cpp");
-        checkout.compile_cxx(&source, folder.path(), "g++", &["-O2"])
-    };
-    let (plain, elastic) = (made("plain")?, made("elastic")?);
-    let run = |program: &Path, ranks: usize, file: &Path, plan: Option<&str>| -> Result<()> {
+    let run = |job: Job, file: &str| -> Result<Vec<u8>> {
         // There may be more ranks than cores.
-        let mut job = Job::new(ranks, program).limit(LIMIT);
-        job = job.env("OMPI_MCA_mpi_yield_when_idle", "1");
-        job = job.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
-        // Uneven parts, and fewer rows than some grids would like.
-        for word in ["37", "53", &steps] {
-            job = job.arg(word);
-        }
-        job = job.arg(file);
-        if let Some(plan) = plan {
-            job = job.env("QUO_ELASTIC_RANKS", format!("1..{RANKS}"));
-            job = job.env("QUO_ELASTIC_LOG", place("events"));
-            job = job.env("QUO_ELASTIC_PLAN", plan);
-        }
-        job.run()?.expect_success().map(drop)
+        let job = job.env("OMPI_MCA_mpi_yield_when_idle", "1");
+        let job = job.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
+        job.arg(place(file)).limit(LIMIT).run()?.expect_success()?;
+        std::fs::read(place(file)).with_context(|| format!("the file {file}"))
     };
-    run(&plain, 2, &place("right"), None)?;
-    let right = std::fs::read(place("right"))?;
-    ensure!(right.len() == 37 * 53 * 8, "the plain program has written {} bytes", right.len());
-    run(&plain, 1, &place("alone"), None)?;
-    ensure!(std::fs::read(place("alone"))? == right, "the plain program depends on its ranks");
-    run(&elastic, RANKS, &place("found"), Some(&random_plan(20, sizes)))?;
+    let right = run(job("plain", 2, steps)?, "right")?;
+    ensure!(run(job("plain", 1, steps)?, "alone")? == right, "the plain program depends on ranks");
+    let elastic = job("elastic", RANKS, steps)?
+        .env("QUO_ELASTIC_RANKS", format!("1..{RANKS}"))
+        .env("QUO_ELASTIC_LOG", place("events"))
+        .env("QUO_ELASTIC_PLAN", random_plan(20, sizes));
+    let found = run(elastic, "found")?;
     let events = std::fs::read_to_string(place("events"))?;
     let done = events.matches("\"event\":\"finalized\"").count();
     ensure!(done >= least, "only {done} of {sizes} resizes were done:\n{events}");
@@ -102,11 +100,37 @@ fn heat_in_cxx_computes_the_same_bits_under_random_resizes() -> Result<()> {
         line.contains("\"event\":\"aborted\"") && !needless.iter().any(|why| line.contains(why))
     });
     ensure!(failed.is_none(), "{failed:?}");
-    ensure!(std::fs::read(place("found"))? == right, "other bits after {done} resizes");
+    ensure!(found == right, "other bits after {done} resizes");
+    Ok(right)
+}
+
+fn heat_in_cxx_computes_the_same_bits_under_random_resizes() -> Result<()> {
+    let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
+    for name in ["plain", "elastic"] {
+        let source = format!("examples/heat/{name}.cpp");
+        checkout.compile_cxx(&source, folder.path(), "g++", &["-O2"])?;
+    }
+    let right = computes_the_same(|name, ranks, steps| {
+        let job = Job::new(ranks, folder.path().join(name));
+        // Uneven parts.
+        Ok(job.arg("37").arg("53").arg(steps.to_string()))
+    })?;
+    ensure!(right.len() == 37 * 53 * 8, "{} bytes", right.len());
+    Ok(())
+}
+
+fn gray_scott_in_python_computes_same_bits_under_random_resizes() -> Result<()> {
+    let right = computes_the_same(|name, ranks, steps| {
+        let job = python_job(ranks, &format!("examples/gray-scott/{name}.py"))?;
+        Ok(job.arg("41").arg(steps.to_string()))
+    })?;
+    ensure!(right.len() == 41 * 41 * 8, "{} bytes", right.len());
     Ok(())
 }
 
 suite! {
     heat_in_cxx_changes_few_lines
     heat_in_cxx_computes_the_same_bits_under_random_resizes
+    gray_scott_in_python_changes_few_lines
+    gray_scott_in_python_computes_same_bits_under_random_resizes
 }

@@ -1,50 +1,13 @@
 //! The Python package keeps its promises under a real launcher, with mpi4py; its constants and
 //! structures match the C headers, and its wheel installs.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use quo_tests::suite::Skipped;
-use quo_tests::{Checkout, Job, mpicc, python_tools};
+use quo_tests::{Checkout, Job, mpicc, python_interpreter, python_job, python_surroundings};
 
 const PACKAGE: &str = "bindings-python";
-
-/// Returns the interpreter that set-up has fetched, with mpi4py, NumPy and the packaging tools.
-fn interpreter() -> Result<PathBuf> {
-    let python = python_tools();
-    python.ok_or_else(|| {
-        Skipped("cargo xtask setup --tests has not fetched mpi4py and NumPy".into()).into()
-    })
-}
-
-/// Returns variables by which a program finds the package, libquo and this MPI, which mpi4py looks
-/// for as the loader does.
-fn surroundings() -> Result<Vec<(&'static str, PathBuf)>> {
-    let checkout = Checkout::find()?;
-    let shown = said(Command::new(mpicc()).arg("-show"))?;
-    let named = |prefix: &'static str| {
-        shown.split_whitespace().filter_map(move |word| word.strip_prefix(prefix))
-    };
-    // In wheels libmpi.so is a linker script, and the library has only its versioned name; next to
-    // Debian's MPICH 4.0, which is libmpich, Open MPI's libmpi may be in the same folder.
-    let mut files = named("-l").filter(|name| name.starts_with("mpi")).flat_map(|name| {
-        let files = [".so", ".so.40", ".so.12"].map(|ending| format!("lib{name}{ending}"));
-        files.into_iter().flat_map(|file| named("-L").map(move |at| Path::new(at).join(&file)))
-    });
-    let is_library = |file: &PathBuf| std::fs::metadata(file).is_ok_and(|data| data.len() > 4096);
-    let library = files.find(is_library);
-    let library = library.with_context(|| format!("no library of the MPI in {shown:?}"))?;
-    let folder = library.parent().context("a library in no folder")?.to_owned();
-    Ok(vec![
-        // mpi4py looks for Open MPI first, wherever the loader finds one.
-        ("MPI4PY_LIBMPI", library),
-        ("LD_LIBRARY_PATH", folder),
-        ("PYTHONPATH", checkout.root().join(PACKAGE)),
-        ("PYTHONDONTWRITEBYTECODE", "1".into()),
-        ("QUO_LIBRARY", checkout.library()?.folder().join("libquo.so.8")),
-    ])
-}
 
 fn said(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("starting {command:?}"))?;
@@ -55,9 +18,7 @@ fn said(command: &mut Command) -> Result<String> {
 }
 
 fn job(ranks: usize, program: &str) -> Result<Job> {
-    let script = Checkout::find()?.root().join(PACKAGE).join("tests").join(program);
-    let job = Job::new(ranks, interpreter()?).arg(script);
-    Ok(surroundings()?.into_iter().fold(job, |job, (name, value)| job.env(name, value)))
+    python_job(ranks, &format!("{PACKAGE}/tests/{program}"))
 }
 
 /// Runs a program in which every rank reports that it passed.
@@ -119,9 +80,9 @@ fn regions_are_phases_of_the_profilers_report() -> Result<()> {
     let checkout = Checkout::find()?;
     let folder = tempfile::tempdir()?;
     let mut run = Command::new(checkout.program("memprof")?);
-    run.args(["run", "-o"]).arg(folder.path().join("traces")).arg("--").arg(interpreter()?);
+    run.args(["run", "-o"]).arg(folder.path().join("traces")).arg("--").arg(python_interpreter()?);
     run.arg(checkout.root().join(PACKAGE).join("tests/memory.py")).arg("profiled");
-    let text = said(run.envs(surroundings()?))?;
+    let text = said(run.envs(python_surroundings()?))?;
     ensure!(text.contains("passed"), "{text}");
     let mut report = Command::new(checkout.program("memprof")?);
     let report = said(report.arg("report").arg(folder.path().join("traces")))?;
@@ -131,10 +92,10 @@ fn regions_are_phases_of_the_profilers_report() -> Result<()> {
 
 fn numbers_and_structures_are_those_of_the_headers() -> Result<()> {
     let checkout = Checkout::find()?;
-    let mut compare = Command::new(interpreter()?);
+    let mut compare = Command::new(python_interpreter()?);
     compare.arg(checkout.root().join(PACKAGE).join("tests/abi.py"));
     compare.args(["bindings-c", "memprof/api"].map(|of| checkout.root().join(of).join("include")));
-    let text = said(compare.envs(surroundings()?).env("MPICC", mpicc()))?;
+    let text = said(compare.envs(python_surroundings()?).env("MPICC", mpicc()))?;
     ensure!(text.contains("passed"), "{text}");
     Ok(())
 }
@@ -151,13 +112,13 @@ fn wheel_is_built_installed_and_imported() -> Result<()> {
     let wheel = said(&mut build)?;
     let wheel = wheel.lines().next_back().unwrap_or_default();
     let site = folder.path().join("site");
-    let mut pip = Command::new(interpreter()?);
+    let mut pip = Command::new(python_interpreter()?);
     pip.args(["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target"]);
     said(pip.arg(&site).arg(wheel))?;
-    let mut import = Command::new(interpreter()?);
+    let mut import = Command::new(python_interpreter()?);
     let program = "import importlib.metadata as data, libquo; \
         print(libquo.__file__, libquo.library_version()[0], data.metadata('libquo')['Author'])";
-    import.args(["-c", program]).current_dir(folder.path()).envs(surroundings()?);
+    import.args(["-c", program]).current_dir(folder.path()).envs(python_surroundings()?);
     let text = said(import.env("PYTHONPATH", &site))?;
     ensure!(text.contains("/site/libquo/__init__.py 8 The quo developers"), "{text}");
     // The error gives the paths searched and the remedy.
@@ -176,9 +137,9 @@ fn missing_numpy_is_named_with_its_remedy() -> Result<()> {
     // A NumPy that cannot be imported, before the installed one.
     std::fs::write(folder.path().join("numpy.py"), "raise ImportError('no numpy here')\n")?;
     let package = Checkout::find()?.root().join(PACKAGE);
-    let mut import = Command::new(interpreter()?);
+    let mut import = Command::new(python_interpreter()?);
     let program = "from libquo.shared import SharedMemory\nSharedMemory.array(None)";
-    import.args(["-c", program]).envs(surroundings()?);
+    import.args(["-c", program]).envs(python_surroundings()?);
     let refused =
         import.env("PYTHONPATH", std::env::join_paths([folder.path(), &package])?).output()?;
     let error = String::from_utf8_lossy(&refused.stderr);
@@ -191,7 +152,7 @@ fn type_hints_are_complete_and_right() -> Result<()> {
     let checkout = Checkout::find()?;
     let folder = tempfile::tempdir()?;
     let mypy = || -> Result<Command> {
-        let mut mypy = Command::new(interpreter()?);
+        let mut mypy = Command::new(python_interpreter()?);
         mypy.args(["-m", "mypy", "--cache-dir"]).arg(folder.path());
         mypy.current_dir(checkout.root().join(PACKAGE));
         Ok(mypy)

@@ -373,7 +373,6 @@ impl Registry {
         let state = std::mem::take(&mut self.state);
         let was_begun = !matches!(state, State::Before);
         if committed {
-            self.halo_group = None;
             match state {
                 State::Moved { arrays, next } => (self.entries, self.next) = (arrays, next),
                 _ if seat.is_none() => self.entries.clear(),

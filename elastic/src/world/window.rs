@@ -382,6 +382,8 @@ impl<'a> Window<'a> {
     fn become_new(&mut self) -> Result<(), Error> {
         let failed = Error::group("commit");
         let world = &mut *self.world;
+        // A leaver disconnects only from processes with which it shares no communicator.
+        world.data.connect(None);
         let all_ranks = self.all_ranks.take();
         let next = if self.resize.leavers().next().is_some() {
             if let Some(all_ranks) = all_ranks {

@@ -1,0 +1,104 @@
+/* World of quo-elastic.hpp: arrays with ghost cells, the loop, and exceptions of its steps. */
+#include "check.hpp"
+#include "quo-elastic.hpp"
+
+namespace {
+
+using quo::Halo;
+using quo::Part;
+using quo::World;
+
+/** Each ghost cell is a copy of the cell that is there in the periodic array. */
+void
+cells_of_three_dimensions_are_where_they_belong(World &world)
+{
+    world.add<long>("box", {3, 5, 4}, Halo::periodic(1));
+    const Part<long> box = world.part<long>("box");
+    const auto value = [](std::size_t layer, std::size_t row, std::size_t column) {
+        return static_cast<long>((layer % 3 * 10 + row % 5) * 10 + column % 4);
+    };
+    for (std::size_t layer = 1; layer <= box.layers; ++layer)
+        for (std::size_t row = 1; row <= box.rows; ++row)
+            for (std::size_t column = 1; column <= box.columns; ++column)
+                box(layer, row, column) = value(box.first_layer + layer - 1,
+                                                box.first_row + row - 1,
+                                                box.first_column + column - 1);
+    world.exchange_halo_begin("box");
+    world.exchange_halo_end("box");
+    for (std::size_t layer = 0; layer < box.all_layers; ++layer)
+        for (std::size_t row = 0; row < box.all_rows; ++row)
+            for (std::size_t column = 0; column < box.all_columns; ++column)
+                CHECK_EQUAL(box(layer, row, column),
+                            value(box.first_layer + layer + 2, box.first_row + row + 4,
+                                  box.first_column + column + 3));
+}
+
+void
+edges_stay_and_swapped_arrays_have_each_others_cells(World &world)
+{
+    world.add<double>("now", {6, 7}, Halo::edge(1));
+    world.add<double>("next", {6, 7}, Halo::edge(1));
+    const Part<double> now = world.part<double>("now");
+    for (std::size_t row = 0; row < now.all_rows; ++row)
+        for (std::size_t column = 0; column < now.all_columns; ++column)
+            now(row, column) = static_cast<double>(now.first_row + row);
+    world.exchange_halo("now");
+    world.swap("now", "next");
+    const Part<double> next = world.part<double>("next");
+    for (std::size_t row = 0; row < next.all_rows; ++row)
+        CHECK_EQUAL(next(row, 0), static_cast<double>(next.first_row + row));
+    CHECK(now.data == next.data);
+    if (now.rows > 0) CHECK_EQUAL(now.before_rows, 1U);
+    world.add<int>("line", {10});
+    CHECK_THROWS(world.swap("line", "now"), RecoverableError, invalid_argument, "line");
+    CHECK_THROWS(world.part<int>("none"), RecoverableError, not_found, "none");
+    CHECK_THROWS(world.add<int>("line", {10}), RecoverableError, invalid_argument, "line");
+    CHECK_THROWS(world.add<int>("four", {1, 2, 3, 4}), RecoverableError, invalid_argument,
+                 "dimensions");
+    CHECK_THROWS(world.exchange_halo_end("now"), RecoverableError, invalid_state, "now");
+}
+
+void
+loops_end_with_false_or_with_an_exception(World &world)
+{
+    struct {
+        int steps;
+        double sum;
+    } state = {0, 0.0};
+    world.run(state, [&] {
+        state.sum += 0.5;
+        return ++state.steps < 5;
+    });
+    CHECK_EQUAL(state.steps, 5);
+    CHECK_EQUAL(state.sum, 2.5);
+    try {
+        world.run(state, [&]() -> bool { throw std::out_of_range("step 6"); });
+        check::fail(__FILE__, __LINE__, "run() swallows an exception");
+    } catch (const std::out_of_range &error) {
+        CHECK_EQUAL(std::string(error.what()), std::string("step 6"));
+    }
+}
+
+} // namespace
+
+int
+main(int argc, char **argv)
+{
+    return check::main(argc, argv, [] {
+        World world;
+        int ranks = 0;
+        MPI_Comm_size(world.comm(), &ranks);
+        CHECK(world.is_new() && world.is_rank() && nullptr != world.handle());
+        CHECK_EQUAL(world.size(), ranks);
+        CHECK_EQUAL(world.rank(), check::rank);
+        cells_of_three_dimensions_are_where_they_belong(world);
+        edges_stay_and_swapped_arrays_have_each_others_cells(world);
+        loops_end_with_false_or_with_an_exception(world);
+        world.end();
+        CHECK(nullptr == world.handle());
+        QUO_world_options_t options = QUO_WORLD_OPTIONS_INIT;
+        options.initial_ranks = 1;
+        World again(options);
+        CHECK_EQUAL(again.is_rank(), 0 == check::rank);
+    });
+}

@@ -34,6 +34,14 @@ use crate::threading::bound_by_openmp;
 /// Interval at which a waiting rank checks that the others of its node are alive.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
 
+/// Minimum pause after a check, in multiples of its time: among hundreds of ranks on few CPUs,
+/// checks would otherwise take all the time of the rank that the others wait for.
+const PAUSE: u32 = 100;
+
+/// Number of other ranks whose process is examined in `/proc` at each check, in turn: a zombie and
+/// a reused id show there only.
+const EXAMINED: usize = 8;
+
 /// Returns a number that is unique within this process.
 pub(super) fn next_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -428,6 +436,8 @@ struct Watch<'a> {
     own: PeerProcess,
     others: Vec<(usize, &'a PeerProcess)>,
     next: Cell<Instant>,
+    /// Index of the first rank that the next check examines in `/proc`.
+    turn: Cell<usize>,
 }
 
 impl<'a> Watch<'a> {
@@ -442,25 +452,34 @@ impl<'a> Watch<'a> {
                 .map(|&rank| (rank, &records[rank].process))
                 .collect(),
             next: Cell::new(Instant::now() + LOOK),
+            turn: Cell::new(0),
         }
     }
 
     fn check_liveness(&self) -> Result<(), GroupError> {
-        if Instant::now() < self.next.get() {
+        let start = Instant::now();
+        if start < self.next.get() {
             return Ok(());
         }
-        self.next.set(Instant::now() + LOOK);
-        let gone: Vec<usize> = self
-            .others
-            .iter()
-            .filter(|(_, process)| peer_identity::has_ended(process, &self.own))
-            .map(|&(rank, _)| rank)
-            .collect();
-        if gone.is_empty() {
-            Ok(())
-        } else {
-            Err(GroupError::Dead { call: self.call, ranks: gone })
+        let is_over = self.finds_one_gone();
+        let end = Instant::now();
+        self.next.set(end + LOOK.max((end - start) * PAUSE));
+        if !is_over {
+            return Ok(());
         }
+        let ended = |process: &PeerProcess| peer_identity::has_ended(process, &self.own);
+        let gone = self.others.iter().filter(|(_, process)| ended(process));
+        Err(GroupError::Dead { call: self.call, ranks: gone.map(|&(rank, _)| rank).collect() })
+    }
+
+    fn finds_one_gone(&self) -> bool {
+        let (turn, count) = (self.turn.get(), self.others.len());
+        self.turn.set(if turn + EXAMINED < count { turn + EXAMINED } else { 0 });
+        self.others.iter().enumerate().any(|(index, (_, process))| {
+            let examine = (turn..turn + EXAMINED).contains(&index);
+            (examine || peer_identity::is_missing(process, &self.own))
+                && peer_identity::has_ended(process, &self.own)
+        })
     }
 }
 

@@ -157,6 +157,15 @@ pub(super) fn digest(bytes: impl Iterator<Item = u8>) -> u64 {
     })
 }
 
+/// Returns true if no process has the id of one seen earlier; false if unknown. Cheaper than
+/// [`has_ended`], but a zombie or another process may have the id.
+pub(super) fn is_missing(process: &PeerProcess, own: &PeerProcess) -> bool {
+    process.namespace == own.namespace
+        && rustix::process::Pid::from_raw(process.id).is_some_and(|id| {
+            rustix::process::test_kill_process(id) == Err(rustix::io::Errno::SRCH)
+        })
+}
+
 /// Returns true if a process seen earlier has ended; false if unknown: a process of another PID
 /// namespace cannot be examined, nor any process if `/proc` belongs to another namespace.
 pub(super) fn has_ended(process: &PeerProcess, own: &PeerProcess) -> bool {
@@ -199,6 +208,7 @@ mod tests {
         assert!(!has_ended(&own, &own));
         assert!(has_ended(&PeerProcess { started: own.started + 1, ..own }, &own));
         assert!(!has_ended(&PeerProcess { namespace: 1, started: 1, ..own }, &own));
+        assert!(!is_missing(&own, &own));
         let blind = PeerProcess { started: 0, ..own };
         assert!(!has_ended(&PeerProcess { started: own.started + 1, ..own }, &blind));
     }

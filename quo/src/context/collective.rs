@@ -35,9 +35,9 @@ pub struct Request {
 /// A selection and its inputs, for callers that plan further.
 #[derive(Debug)]
 pub(crate) struct Selection {
-    pub(crate) plan: Distribution,
+    pub(crate) plan: Arc<Distribution>,
     /// Mask of each node rank; `None` for ranks that have left the node.
-    pub(crate) masks: Vec<Option<CpuSet>>,
+    pub(crate) masks: Arc<[Option<CpuSet>]>,
     /// Ranks among which was selected.
     pub(crate) state: Arc<State>,
     /// Machine on which they were selected.
@@ -151,8 +151,9 @@ impl Context {
     /// As [`distribute`](Self::distribute).
     #[doc(alias = "QUO_auto_distrib")]
     pub fn auto_distrib(&self, kind: ObjectType, max_per_object: usize) -> Result<bool, Error> {
-        let distribution = self.distribute(kind, max_per_object, self.policy())?;
-        Ok(distribution.is_selected(self.node_rank()))
+        let max_per_object = i64::try_from(max_per_object).unwrap_or(i64::MAX);
+        let request = Request { kind: Some(kind), max_per_object, policy: self.policy() };
+        Ok(self.distribute_request(&request)?.is_selected(self.node_rank()))
     }
 
     /// Selects at most `max_per_object` ranks per object of a type and returns the whole selection,
@@ -169,13 +170,14 @@ impl Context {
     ) -> Result<Distribution, Error> {
         let max_per_object = i64::try_from(max_per_object).unwrap_or(i64::MAX);
         self.distribute_request(&Request { kind: Some(kind), max_per_object, policy })
+            .map(Arc::unwrap_or_clone)
     }
 
     /// Like [`distribute`](Self::distribute), for arguments that have not been checked.
     ///
     /// # Errors
     /// As [`distribute`](Self::distribute).
-    pub fn distribute_request(&self, request: &Request) -> Result<Distribution, Error> {
+    pub fn distribute_request(&self, request: &Request) -> Result<Arc<Distribution>, Error> {
         self.select(request, 0).map(|selection| selection.plan)
     }
 
@@ -198,12 +200,12 @@ impl Context {
         let all = self.send_set(&state, CALL, header, own)?;
         let mut last = state.last_selection.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = last.as_ref().filter(|last| last.is_of(&machine, &all)) {
-            let (plan, masks) = (last.plan.clone(), last.masks.clone());
+            let (plan, masks) = (Arc::clone(&last.plan), Arc::clone(&last.masks));
             return Ok(Selection { plan, masks, state: Arc::clone(&state), machine });
         }
         state.check_messages(CALL, header, &all)?;
-        let masks = state.sets(&all);
-        let plan = planned(&machine, request, &masks)?;
+        let masks: Arc<[_]> = state.sets(&all).into();
+        let plan = Arc::new(planned(&machine, request, &masks)?);
         *last = LastSelection::of(&machine, &all, &plan, &masks);
         Ok(Selection { plan, masks, state: Arc::clone(&state), machine })
     }

@@ -12,11 +12,10 @@ use crate::plan::Distribution;
 #[derive(Debug)]
 pub(super) struct LastSelection {
     machine: Arc<Machine>,
-    /// Messages of all ranks, one after the other, and the end of each.
-    messages: Vec<u8>,
-    ends: Vec<usize>,
-    pub(super) plan: Distribution,
-    pub(super) masks: Vec<Option<CpuSet>>,
+    /// Number of each rank's message.
+    messages: Vec<u64>,
+    pub(super) plan: Arc<Distribution>,
+    pub(super) masks: Arc<[Option<CpuSet>]>,
 }
 
 impl LastSelection {
@@ -25,26 +24,21 @@ impl LastSelection {
     pub(super) fn of(
         machine: &Arc<Machine>,
         all: &Exchange<'_>,
-        plan: &Distribution,
-        masks: &[Option<CpuSet>],
+        plan: &Arc<Distribution>,
+        masks: &Arc<[Option<CpuSet>]>,
     ) -> Option<Self> {
-        let (mut messages, mut ends) = (Vec::new(), Vec::new());
-        for node_rank in 0..masks.len() {
-            messages.extend_from_slice(all.of(node_rank)?);
-            ends.push(messages.len());
-        }
-        let (plan, masks) = (plan.clone(), masks.to_vec());
-        Some(Self { machine: Arc::clone(machine), messages, ends, plan, masks })
+        Some(Self {
+            machine: Arc::clone(machine),
+            messages: (0..masks.len()).map(|rank| all.number_of(rank)).collect::<Option<_>>()?,
+            plan: Arc::clone(plan),
+            masks: Arc::clone(masks),
+        })
     }
 
     /// Returns true if a selection on this machine after these messages has the same result.
     pub(super) fn is_of(&self, machine: &Arc<Machine>, all: &Exchange<'_>) -> bool {
-        let mut start = 0;
+        let mut messages = self.messages.iter().enumerate();
         Arc::ptr_eq(&self.machine, machine)
-            && self.ends.iter().enumerate().all(|(node_rank, &end)| {
-                let known = &self.messages[start..end];
-                start = end;
-                all.of(node_rank) == Some(known)
-            })
+            && messages.all(|(rank, &number)| all.number_of(rank) == Some(number))
     }
 }

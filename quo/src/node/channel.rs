@@ -242,7 +242,7 @@ impl Channel {
         let (board, borrowed) = (&self.channel.parts.board, &self.channel.borrowed);
         let mut place = self.take_turn()?;
         let cursor = place.cursor.clone();
-        board.write(&cursor, self.home.member, mine);
+        board.write(&cursor, self.home.member, mine, &mut place.sent);
         self.pass(&mut place, None)?;
         let oversize = board.has_oversize(&cursor);
         let exchange = Exchange::new(board, cursor, borrowed);

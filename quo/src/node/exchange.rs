@@ -15,6 +15,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use smallvec::SmallVec;
+
 use super::NodeError;
 use super::layout::{BoardShape, ENTRY_HEADER};
 use super::mapping::{Mapping, Shared};
@@ -54,12 +56,14 @@ impl Board {
         let parity = (cursor.completed & 1) as usize;
         let start = (parity * self.shape.capacity + member) * self.shape.stride();
         // SAFETY: `start` is less than the size of both boards, which `memory` covers, and is
-        // aligned for the two atomic words that an entry begins with.
+        // aligned for the three atomics that an entry begins with.
         unsafe {
             let entry = self.memory.as_ptr().cast::<u8>().add(start);
+            let word = entry.cast::<AtomicU64>();
             Some(Entry {
-                stamp: entry.cast::<AtomicU64>().as_ref(),
-                length: entry.add(size_of::<AtomicU64>()).cast::<AtomicU32>().as_ref(),
+                stamp: word.as_ref(),
+                first: word.add(1).as_ref(),
+                length: word.add(2).cast::<AtomicU32>().as_ref(),
                 bytes: entry.add(ENTRY_HEADER).as_ptr(),
             })
         }
@@ -67,7 +71,13 @@ impl Board {
 
     /// Writes a member's own entry, before the member arrives at the barrier of its turn. A message
     /// that does not fit is recorded as such, so that all members can report it.
-    pub(super) fn write(&self, cursor: &GenerationCursor, member: usize, mine: &[u8]) {
+    pub(super) fn write(
+        &self,
+        cursor: &GenerationCursor,
+        member: usize,
+        mine: &[u8],
+        sent: &mut Sent,
+    ) {
         let Some(entry) = self.entry(cursor, member) else { return };
         let length = if mine.len() <= self.shape.room {
             // SAFETY: the entry has `room` bytes. No member reads them now: readers of this board's
@@ -78,6 +88,7 @@ impl Board {
             OVERSIZE
         };
         entry.length.store(length, Ordering::Relaxed);
+        entry.first.store(sent.first(mine, stamp(cursor)), Ordering::Relaxed);
         entry.stamp.store(stamp(cursor), Ordering::Relaxed);
     }
 
@@ -92,8 +103,38 @@ impl Board {
 
 struct Entry<'a> {
     stamp: &'a AtomicU64,
+    /// Stamp of the turn at which the member first sent this message.
+    first: &'a AtomicU64,
     length: &'a AtomicU32,
     bytes: *mut u8,
+}
+
+/// Messages that a member sent last, and the stamp of the first turn of each. Member and stamp
+/// identify the message of a turn, so that readers recognize repeated messages without their bytes.
+#[derive(Debug, Default)]
+pub(super) struct Sent {
+    messages: [(u64, SmallVec<[u8; Self::ROOM]>); 4],
+    next: usize,
+}
+
+impl Sent {
+    /// Bytes of a message for which nothing is allocated.
+    const ROOM: usize = 128;
+
+    /// Returns the stamp of the turn at which this message was first sent: `now`, unless it is one
+    /// of the last messages.
+    fn first(&mut self, mine: &[u8], now: u64) -> u64 {
+        let known = self.messages.iter().find(|(first, message)| *first != 0 && **message == *mine);
+        if let Some((first, _)) = known {
+            return *first;
+        }
+        let (first, message) = &mut self.messages[self.next];
+        self.next = (self.next + 1) % 4;
+        *first = now;
+        message.clear();
+        message.extend_from_slice(mine);
+        now
+    }
 }
 
 /// Returns the number of a turn of a barrier. Never zero at the first turn, unlike fresh memory.
@@ -145,6 +186,14 @@ impl<'a> Exchange<'a> {
         Some(unsafe { std::slice::from_raw_parts(entry.bytes, length) })
     }
 
+    /// Returns a number that with the member identifies its message: the same number means the same
+    /// bytes. `None` if the member took no part.
+    pub(crate) fn number_of(&self, member: usize) -> Option<u64> {
+        let entry = self.board.entry(&self.cursor, member)?;
+        let took_part = entry.stamp.load(Ordering::Relaxed) == stamp(&self.cursor);
+        took_part.then(|| entry.first.load(Ordering::Relaxed))
+    }
+
     /// Returns the members that took part, in ascending order, with their messages.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &[u8])> {
         (0..self.board.shape.capacity).filter_map(|member| Some((member, self.of(member)?)))
@@ -173,6 +222,10 @@ mod tests {
         GenerationCursor { completed, failed }
     }
 
+    fn write(board: &Board, cursor: GenerationCursor, member: usize, mine: &[u8]) {
+        board.write(&cursor, member, mine, &mut Sent::default());
+    }
+
     fn told(board: &Board, completed: u64, failed: u64) -> Vec<(usize, Vec<u8>)> {
         let borrowed = AtomicBool::new(false);
         let exchange = Exchange::new(board, cursor(completed, failed), &borrowed);
@@ -182,31 +235,48 @@ mod tests {
     #[test]
     fn only_entries_of_the_same_generation_are_shown() {
         let board = board();
-        board.write(&cursor(0, 0), 1, b"one");
-        board.write(&cursor(1, 0), 2, b"two");
-        board.write(&cursor(0, 0), 9, b"nobody");
+        write(&board, cursor(0, 0), 1, b"one");
+        write(&board, cursor(1, 0), 2, b"two");
+        write(&board, cursor(0, 0), 9, b"nobody");
         assert_eq!(told(&board, 0, 0), [(1, b"one".to_vec())]);
         assert_eq!(told(&board, 1, 0), [(2, b"two".to_vec())]);
         assert_eq!(told(&board, 2, 0), [], "the same board, two generations later");
-        board.write(&cursor(2, 0), 0, b"");
+        write(&board, cursor(2, 0), 0, b"");
         assert_eq!(told(&board, 2, 0), [(0, Vec::new())]);
     }
 
     #[test]
     fn messages_of_a_failed_attempt_are_not_shown() {
         let board = board();
-        (0..3).for_each(|member| board.write(&cursor(4, 0), member, b"before"));
+        (0..3).for_each(|member| write(&board, cursor(4, 0), member, b"before"));
         // Member 1 died; the others try again.
-        [0, 2].into_iter().for_each(|member| board.write(&cursor(4, 1), member, b"after"));
+        [0, 2].into_iter().for_each(|member| write(&board, cursor(4, 1), member, b"after"));
         assert_eq!(told(&board, 4, 1), [(0, b"after".to_vec()), (2, b"after".to_vec())]);
+    }
+
+    #[test]
+    fn repeated_messages_keep_their_number_and_others_get_new_ones() {
+        let (board, borrowed, mut sent) = (board(), AtomicBool::new(false), Sent::default());
+        let mut number = |completed, message: &[u8]| {
+            let cursor = cursor(completed, 0);
+            board.write(&cursor, 1, message, &mut sent);
+            Exchange::new(&board, cursor, &borrowed).number_of(1).unwrap()
+        };
+        let messages: [&[u8]; 5] = [b"", b"one", b"two", b"three", b"one"];
+        let numbers: Vec<u64> = (0..).zip(messages).map(|(turn, it)| number(turn, it)).collect();
+        assert_eq!(numbers[4], numbers[1]);
+        assert!(numbers[..4].is_sorted_by(|a, b| a < b), "{numbers:?}");
+        (5..9).for_each(|turn| assert_eq!(number(turn, &[turn as u8]), turn + 1));
+        assert_ne!(number(9, b"one"), numbers[1], "forgotten among later messages");
+        assert_eq!(Exchange::new(&board, cursor(10, 0), &borrowed).number_of(1), None);
     }
 
     #[test]
     fn what_does_not_fit_is_seen_by_all() {
         let (board, borrowed) = (board(), AtomicBool::new(false));
-        board.write(&cursor(0, 0), 0, &[1; 48]);
+        write(&board, cursor(0, 0), 0, &[1; 48]);
         assert!(!board.has_oversize(&cursor(0, 0)));
-        board.write(&cursor(0, 0), 1, &[1; 49]);
+        write(&board, cursor(0, 0), 1, &[1; 49]);
         assert!(board.has_oversize(&cursor(0, 0)));
         assert!(!board.has_oversize(&cursor(1, 0)) && !board.has_oversize(&cursor(0, 1)));
         assert_eq!(Exchange::new(&board, cursor(0, 0), &borrowed).of(1), None);

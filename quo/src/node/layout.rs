@@ -30,7 +30,7 @@ const MOST_ROOM: usize = 1 << 20;
 const MOST_PAYLOAD: usize = 1 << 30;
 
 const MAGIC: [u8; 8] = *b"quo-node";
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 const BYTE_ORDER: u32 = 0x0102_0304;
 
 /// First bytes of a segment. Written once, before any other process can know the name.
@@ -181,8 +181,8 @@ impl BoardShape {
     }
 }
 
-/// Bytes of stamp and length, before the message in an exchange entry.
-pub(super) const ENTRY_HEADER: usize = size_of::<u64>() + size_of::<u32>();
+/// Bytes of both stamps and the length, before the message in an exchange entry.
+pub(super) const ENTRY_HEADER: usize = 2 * size_of::<u64>() + size_of::<u32>();
 
 impl Layout {
     /// Computes the layout of a segment.

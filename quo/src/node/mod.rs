@@ -433,7 +433,7 @@ impl Node {
         let home = &*self.home;
         let mut place = home.take_turn(&home.place, &home.borrowed)?;
         let (board, cursor) = (&home.segment.board, place.cursor.clone());
-        board.write(&cursor, home.member, mine);
+        board.write(&cursor, home.member, mine, &mut place.sent);
         home.pass(&mut place, home.options(None, true))?;
         let oversize = board.has_oversize(&cursor);
         let exchange = Exchange::new(board, cursor, &home.borrowed);

@@ -184,8 +184,8 @@ impl Context {
         let over = spec.over_on(&self.topology());
         let request =
             Request { kind: Some(over), max_per_object: spec.max_per_object, policy: spec.policy };
-        let Selection { mut plan, masks, state, machine } =
-            self.select(&request, spec.cores as u8)?;
+        let Selection { plan, masks, state, machine } = self.select(&request, spec.cores as u8)?;
+        let mut plan = Arc::unwrap_or_clone(plan);
         let (objects, topology) = (machine.cpusets(over), &machine.topology);
         let left = state.left_by_others(&masks);
         let vacancy = Vacancy {

@@ -6,6 +6,7 @@ use super::protocol::barrier::{self as protocol, Failure, GenerationCursor, Outc
 use super::spin::Spinner;
 
 use super::NodeError;
+use super::exchange::Sent;
 use super::layout::BarrierCell;
 use super::roster::{Members, record_expulsion};
 use super::wait::{FutexWait, WaitOptions};
@@ -15,17 +16,22 @@ use super::wait::{FutexWait, WaitOptions};
 pub(super) struct Place {
     pub(super) cursor: GenerationCursor,
     pub(super) spinner: Spinner,
+    pub(super) sent: Sent,
 }
 
 impl Place {
     /// Returns the place of a member that was counted from the start.
-    pub(super) const fn founding() -> Self {
-        Self { cursor: GenerationCursor::founding(), spinner: Spinner::new() }
+    pub(super) fn founding() -> Self {
+        Self {
+            cursor: GenerationCursor::founding(),
+            spinner: Spinner::new(),
+            sent: Sent::default(),
+        }
     }
 
     /// Returns the place of a member that is counted from now on.
     pub(super) fn joining(cell: &BarrierCell) -> Self {
-        Self { cursor: GenerationCursor::joining(&cell.state), spinner: Spinner::new() }
+        Self { cursor: GenerationCursor::joining(&cell.state), ..Self::founding() }
     }
 }
 

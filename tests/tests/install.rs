@@ -291,6 +291,16 @@ fn the_tool_works_where_it_is_installed() -> Result<()> {
     Ok(())
 }
 
+fn doctor_names_pages_where_they_are_installed() -> Result<()> {
+    let installed = installed()?;
+    let mut doctor = Command::new(installed.path("bin/quo-info"));
+    let report = printed(doctor.arg("doctor").env("QUO_WAIT", "mpi"))?;
+    let page = report.lines().find_map(|line| line.trim().strip_prefix("see ")).unwrap();
+    let file = page.split('#').next().unwrap();
+    assert!(Path::new(file).is_absolute() && Path::new(file).is_file(), "{page}");
+    Ok(())
+}
+
 fn installing_again_changes_nothing() -> Result<()> {
     let installed = installed()?;
     let prefix = installed.prefix();
@@ -352,6 +362,9 @@ fn installing_again_changes_nothing() -> Result<()> {
         "share/doc/quo/LICENSE-MIT",
         "share/doc/quo/LICENSE-APACHE",
         "share/doc/quo/README.md",
+        "share/doc/quo/docs/mpi.md",
+        "share/doc/quo/docs/recipes/components.md",
+        "share/doc/quo/findings/openmp_zero_threads_is_all_or_one.sh",
     ];
     if installed.has_fortran() {
         expected.extend([
@@ -577,6 +590,7 @@ quo_tests::suite! {
     the_folder_may_move
     optimised_files_name_no_folder_of_the_build
     the_tool_works_where_it_is_installed
+    doctor_names_pages_where_they_are_installed
     installing_again_changes_nothing
     uninstall_removes_installed_files_and_keeps_the_users
     packagers_stage_without_fortran_and_static_library

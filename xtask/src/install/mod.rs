@@ -34,6 +34,9 @@ const RUN_OBJECT: &str = "libquo_run_preload.so";
 /// The object that `quo-info doctor` loads into programs.
 const INFO_OBJECT: &str = "libquo_info_preload.so";
 
+/// Folders of pages that the README, the commands and the pages themselves name.
+const PAGES: [&str; 5] = ["docs", "docs/recipes", "docs/design", "docs/contributing", "findings"];
+
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[derive(Args)]
@@ -165,6 +168,11 @@ fn everything(
     memprof::everything(&mut items, built, memprof, work, &values, parts.is_static_wanted)?;
     for paper in papers(root)? {
         items.push(copy(&paper, "share/doc/quo", 0o644)?);
+    }
+    for folder in PAGES {
+        for page in files(&root.join(folder))? {
+            items.push(copy(&page, &format!("share/doc/quo/{folder}"), 0o644)?);
+        }
     }
     let packaging = root.join("packaging");
     for example in files(&packaging.join("examples"))? {

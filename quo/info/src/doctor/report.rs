@@ -1,5 +1,7 @@
 //! The doctor's report: text and JSON.
 
+use std::path::Path;
+
 use serde::Serialize;
 
 use super::facts::{Facts, Process};
@@ -42,9 +44,19 @@ pub fn lines(recognised: Vec<Recognised>, facts: &Facts) -> Vec<Line> {
             ranks: if it.ranks.len() == all { Vec::new() } else { it.ranks },
             what: &known.what,
             remedy: &known.remedy,
-            source: known.source(),
+            source: installed(known.source()),
         })
         .collect()
+}
+
+/// Returns the path of a page in this command's installation; its path in the sources if it has
+/// none there.
+fn installed(page: String) -> String {
+    let command = std::env::current_exe().unwrap_or_default();
+    let prefix = command.parent().and_then(Path::parent).unwrap_or(Path::new(""));
+    let path = prefix.join("share/doc/quo").join(&page);
+    let file = path.to_str().and_then(|path| path.split('#').next()).map(Path::new);
+    if file.is_some_and(Path::is_file) { path.display().to_string() } else { page }
 }
 
 /// Returns true if something will not work.

@@ -88,7 +88,7 @@ fn run(length: u64) -> Buffer {
         0,
         &ComponentRow { class, name: Text::new("service"), ..Default::default() },
     );
-    writer.set_phase(0, &PhaseRow { name: Text::new("request"), ..Default::default() });
+    writer.set_phase(0, 0, &PhaseRow { name: Text::new("request"), ..Default::default() });
     for time in (0..=length).step_by(usize::try_from(STEP).expect("it fits")) {
         step(&mut writer, time);
     }

@@ -192,15 +192,26 @@ macro_rules! plain {
             /// Reads the structure from a file; returns `None` if there are too few bytes.
             #[must_use]
             pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-                let bytes = bytes.get(..$total)?;
-                Some(Self { $( $field: $crate::plain::Field::get(&bytes[$offset..]), )* })
+                Some($crate::plain::Field::get(bytes.get(..$total)?))
+            }
+        }
+
+        impl $crate::plain::Field for $name {
+            const SIZE: usize = $total;
+            #[inline]
+            fn put(&self, out: &mut [u8]) {
+                out[..$total].copy_from_slice(&self.to_bytes());
+            }
+            #[inline]
+            fn get(bytes: &[u8]) -> Self {
+                Self { $( $field: $crate::plain::Field::get(&bytes[$offset..]), )* }
             }
         }
 
         impl Default for $name {
             /// Returns a structure of zeros.
             fn default() -> Self {
-                Self { $( $field: $crate::plain::Field::get(&[0; $total]), )* }
+                $crate::plain::Field::get(&[0; $total])
             }
         }
 

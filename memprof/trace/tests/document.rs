@@ -78,6 +78,7 @@ fn every_field_has_the_place_and_type_on_the_page() {
         TimeRow,
         LoopRow,
         HandleRow,
+        Moments,
     );
     assert!(described.is_empty(), "{described:?}");
 }
@@ -107,6 +108,8 @@ fn every_constant_has_the_value_the_page_says() {
         BLOCK_SIZE,
         BLOCK_RECORDS,
         FRAMES,
+        MOMENTS,
+        MOMENT_SHIFT,
         NONE,
         NONE_SHORT,
         SEQUENCE_MARK,

@@ -15,10 +15,10 @@ const VERSION_2: &[u8] = include_bytes!("golden/version-2.memprof");
 
 const GEOMETRY: Geometry = Geometry {
     components: 22,
-    objects: 4,
-    notes: 3,
-    names: 4,
-    phases: 3,
+    objects: 5,
+    notes: 4,
+    names: 6,
+    phases: 1,
     bins: 8,
     segments: 2,
     bitmap_bytes: 64,
@@ -84,7 +84,7 @@ fn write(memory: &mut [u8]) {
         open: 1,
         ..PhaseRow::default()
     };
-    writer.set_phase(0, &main);
+    writer.set_phase(1000, 0, &main);
     writer.phase_edge(1000, 0, true);
     for number in 0..200_u64 {
         let time = 1000 + (number << BIN_SHIFT) / 3;
@@ -156,7 +156,7 @@ fn write(memory: &mut [u8]) {
         ..SiteRow::default()
     };
     (site.objects[1], site.offsets[1]) = (1, 0xABC);
-    writer.set_site(1, &site);
+    writer.set_site(1_300_000_000, 1, &site);
     let touch = TouchRow {
         owner: 16,
         toucher: 17,
@@ -167,7 +167,7 @@ fn write(memory: &mut [u8]) {
     };
     writer.set_touch(0, &touch);
     (main.open, main.total_ns, main.last_time) = (0, 1_400_000_000, 1_400_001_000);
-    writer.set_phase(0, &main);
+    writer.set_phase(1_400_001_000, 0, &main);
     writer.phase_edge(1_400_001_000, 0, false);
     writer.quick(&SampleHead {
         time: 1_500_000_000,
@@ -199,6 +199,9 @@ fn golden_file_reads_as_it_was_written() {
     assert_eq!(cells.map(|cell| (cell.private_max, cell.shared_max)), [(49 * 4, 0), (4, 4)]);
     let segment = &trace.segments[0].row.row;
     assert_eq!((segment.flags, segment.dropped, segment.doubled), (0, 4096, 8192));
+    let moments = trace.phases[0].row.moments;
+    assert_eq!((moments.used, moments.values[0], moments.last), (2, 0, 1));
+    assert_eq!(trace.sites[0].row.moments.used, 2);
 }
 
 #[test]
@@ -210,6 +213,7 @@ fn older_version_reads_with_unknown_shares() {
     assert_eq!((cell.private_max, cell.shared_max), (8, 8));
     let segment = &trace.segments[0].row.row;
     assert_eq!((segment.flags, segment.dropped, segment.doubled), (segment::REUSED, 0, 0));
+    assert_eq!(trace.sites[0].row.moments.used, 0);
 }
 
 fn holds_what_was_written(trace: &Trace) {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use memprof_trace::Text;
 use memprof_trace::layout::{
-    BIN_SHIFT, COMPONENTS_LIMIT, ComponentRow, Geometry, Identity, NoteRow, ObjectRow, PhasePeak,
-    PhaseRow, SegmentRow, SiteRow, SummaryHead, SummaryRow, sample,
+    BIN_SHIFT, COMPONENTS_LIMIT, ComponentRow, Geometry, Identity, Moments, NoteRow, ObjectRow,
+    PhasePeak, PhaseRow, SegmentRow, SiteRow, SummaryHead, SummaryRow, sample,
 };
 use memprof_trace::read::{PhaseEdge, Row, Trace};
 use memprof_trace::write::{Buffer, ComponentSample, SampleHead, Writer};
@@ -137,7 +137,11 @@ impl Model {
             }
             Act::Phase(index, entries) => {
                 let row = PhaseRow { entries, ..PhaseRow::default() };
-                writer.set_phase(index, &row);
+                writer.set_phase(time, index, &row);
+                let row = PhaseRow {
+                    moments: entered(self.phases.get(&index).map(|row| row.moments), time, entries),
+                    ..row
+                };
                 put(&mut self.phases, lost, GEOMETRY.phases, index, row);
             }
             Act::Peaks(index, peaks) => {
@@ -188,7 +192,15 @@ impl Model {
             }
             Act::Site(index, live) => {
                 let row = SiteRow { live, ..SiteRow::default() };
-                writer.set_site(index, &row);
+                writer.set_site(time, index, &row);
+                let row = SiteRow {
+                    moments: entered(
+                        self.sites.get(&index).map(|row| row.moments),
+                        time,
+                        live >> 10,
+                    ),
+                    ..row
+                };
                 put(&mut self.sites, lost, GEOMETRY.sites, index, row);
             }
             Act::Flags(set, clear) => {
@@ -339,6 +351,13 @@ impl Model {
         }
         assert_eq!(told, self.samples.len());
     }
+}
+
+/// Returns the moments of a row after an entry.
+fn entered(before: Option<Moments>, time: u64, value: u64) -> Moments {
+    let mut moments = before.unwrap_or_default();
+    moments.enter(time, value);
+    moments
 }
 
 /// Writes a full sample of one component.

@@ -53,13 +53,32 @@ fn least((base, name): (&[u8], &[u8]), group: &[u8]) -> u64 {
     }
 }
 
+/// Returns the memory of the node in bytes; 0 if the kernel does not report it.
+pub fn node_memory() -> u64 {
+    let mut buffer = [0; 256];
+    let text = kernel::read_path(c"/proc/meminfo", &mut buffer);
+    text.ok().and_then(total).map_or(0, |kib| kib << 10)
+}
+
+/// Returns the KiB of all memory, from the beginning of `/proc/meminfo`.
+fn total(text: &[u8]) -> Option<u64> {
+    let line =
+        text.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"MemTotal:"))?;
+    let number = str::from_utf8(line).ok()?.trim().strip_suffix("kB")?;
+    number.trim().parse().ok()
+}
+
+/// Returns the smallest limit of the groups of the process, if there is one.
+pub fn memory_limit() -> Option<u64> {
+    let mut buffer = [0; 2048];
+    let text = kernel::read_path(c"/proc/self/cgroup", &mut buffer).ok()?;
+    let (version, group) = group(text)?;
+    Some(least(VERSIONS[version], group)).filter(|limit| *limit < NONE)
+}
+
 /// Records the limit, if there is one.
 pub fn record_limit() {
-    let mut buffer = [0; 2048];
-    let Ok(text) = kernel::read_path(c"/proc/self/cgroup", &mut buffer) else { return };
-    let Some((version, group)) = group(text) else { return };
-    let limit = least(VERSIONS[version], group);
-    if limit < NONE {
+    if let Some(limit) = memory_limit() {
         diagnostics::say(
             Code::MemoryLimit,
             format_args!(
@@ -82,6 +101,13 @@ mod tests {
         assert_eq!(group(b"3:cpuset:/a\n0::/b:c\n"), Some((1, &b"/b:c"[..])));
         assert_eq!(group(b"3:cpuset:/a\nbroken\n"), None);
         assert_eq!(group(b""), None);
+    }
+
+    #[test]
+    fn memory_of_the_node_is_read_in_kib() {
+        assert_eq!(total(b"MemTotal:       65830328 kB\nMemFree: 1 kB\n"), Some(65_830_328));
+        assert_eq!((total(b"MemFree: 1 kB\n"), total(b"MemTotal: many\n")), (None, None));
+        assert!(node_memory() > 1 << 20);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::base::thread::Guard;
 use crate::ledger::handles;
 use crate::recording::file::{self, New, Path, Way};
 use crate::recording::identity::{Place, Process};
-use crate::recording::{mpi_time, phases};
+use crate::recording::{limit, mpi_time, phases};
 
 struct Live {
     writer: Option<Writer<'static>>,
@@ -66,7 +66,12 @@ pub fn has_begun() -> bool {
 
 /// Returns the nanoseconds since the trace began.
 pub fn now() -> u64 {
-    kernel::monotonic().saturating_sub(BEGAN.load(Ordering::Relaxed))
+    since(kernel::monotonic())
+}
+
+/// Returns the nanoseconds from the begin of the trace to a time of the monotonic clock.
+pub fn since(monotonic: u64) -> u64 {
+    monotonic.saturating_sub(BEGAN.load(Ordering::Relaxed))
 }
 
 /// Runs `work` with the writer, if this process has a trace.
@@ -113,6 +118,8 @@ pub fn begin(options: &Options, place: &Place, job: &[u8], process: &Process) ->
         host: Field::bytes(process.host.as_bytes()),
         job: Field::bytes(job),
         program: Field::path(process.program.as_bytes()),
+        node_memory: limit::node_memory(),
+        memory_limit: limit::memory_limit().unwrap_or(0),
         ..Identity::default()
     };
     // SAFETY: just mapped, zeroed, of that size, and never unmapped.
@@ -342,8 +349,9 @@ pub fn phases() {
             last_time: phase.last.saturating_sub(began),
             open: phase.open,
             resident_kib: u32::try_from(kib).unwrap_or(u32::MAX),
+            ..PhaseRow::default()
         };
-        with(|writer, _| writer.set_phase(u32::from(index), &row));
+        with(|writer, time| writer.set_phase(time, u32::from(index), &row));
     });
     times();
 }

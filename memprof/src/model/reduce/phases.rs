@@ -213,7 +213,7 @@ mod tests {
                 last_time: end * MS,
                 ..PhaseRow::default()
             };
-            writer.set_phase(index as u32, &row);
+            writer.set_phase(end * MS, index as u32, &row);
         }
         // Memory was owned in each phase, and sampled in the second.
         writer.set_phase_peaks(0, &[0, MIB], &[0, 0]);

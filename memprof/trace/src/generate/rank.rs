@@ -214,7 +214,7 @@ impl<'s> Rank<'s> {
             row.objects[depth] = if depth == 0 { object } else { 0 };
             row.offsets[depth] = offset + u64::from(object) * 0x40;
         }
-        writer.set_site(object, &row);
+        writer.set_site(0, object, &row);
     }
 
     /// Returns a segment, of which each rank has a separate part and all ranks have the first
@@ -395,7 +395,7 @@ impl<'r> Run<'r> {
                 row.total_ns += time - row.first_time;
             }
             let index = u32::try_from(index).unwrap_or(NONE);
-            writer.set_phase(index, row);
+            writer.set_phase(time, index, row);
             writer.phase_edge(time, index, inside);
         }
         if part >= PHASES[2].3 {

@@ -93,6 +93,6 @@ pub(super) fn write_loops(writer: &mut Writer<'_>, rank: u32, main: &TimeRow) {
             time: main.elapsed_ns,
             ..LoopRow::default()
         };
-        writer.set_loop(index, &row);
+        writer.set_loop(main.elapsed_ns, index, &row);
     }
 }

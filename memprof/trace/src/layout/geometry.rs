@@ -339,7 +339,7 @@ mod tests {
             }
             assert!(end <= bytes);
             let ring = placement.section(SectionKind::Ring).length();
-            assert!(ring * 4 >= bytes, "the ring has {ring} of {bytes}");
+            assert!(ring * 5 >= bytes, "the ring has {ring} of {bytes}");
         }
         assert!(Geometry::for_file(Geometry::SMALLEST_FILE - 1).is_none());
     }

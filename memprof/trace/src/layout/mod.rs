@@ -2,9 +2,11 @@
 
 mod class;
 mod geometry;
+mod moments;
 mod rows;
 
 pub use class::Class;
 pub(crate) use geometry::ROWS_LIMIT;
 pub use geometry::{Geometry, Placement, Section, SectionKind};
+pub use moments::{MOMENT_SHIFT, MOMENTS, Moments};
 pub use rows::*;

@@ -1,5 +1,6 @@
 //! Constants and rows of a trace. `docs/trace-format.md` has the same tables; a test compares them.
 
+use super::moments::Moments;
 use crate::plain::{Text, plain};
 
 mod measured;
@@ -112,7 +113,11 @@ plain! {
         136 job: Text<64>,
         200 program: Text<256>,
         /// Zero.
-        456 reserved2: [u64; 11],
+        456 reserved2: [u64; 9],
+        /// Memory of the node; 0 if not known.
+        528 node_memory: u64,
+        /// Smallest memory limit of the control groups of the process; 0 without one.
+        536 memory_limit: u64,
     }
 }
 
@@ -260,7 +265,7 @@ plain! {
 
 plain! {
     /// A part of the run.
-    pub struct PhaseRow [96] {
+    pub struct PhaseRow [304] {
         0 name: Text<48>,
         /// [`phase`].
         48 kind: u32,
@@ -280,6 +285,8 @@ plain! {
         /// Highest resident bytes of the process at a sample in the phase, in KiB; the largest
         /// number also stands for more. 0 where no sample was taken in it, and in older traces.
         92 resident_kib: u32,
+        /// `entries` over time, set by the writer; zero in older traces.
+        96 moments: Moments,
     }
 }
 
@@ -372,7 +379,7 @@ pub mod segment {
 
 plain! {
     /// Allocation site: a call stack, innermost frame first, with weighted bytes.
-    pub struct SiteRow [240] {
+    pub struct SiteRow [448] {
         0 component: u32,
         /// Frames in use.
         4 frames: u32,
@@ -388,6 +395,8 @@ plain! {
         104 offsets: [u64; 16],
         /// `live` when `walked` was greatest; also 0 if a sample had no time to read it.
         232 at_peak: u64,
+        /// `live` in KiB over time, set by the writer; zero in older traces.
+        240 moments: Moments,
     }
 }
 
@@ -441,7 +450,7 @@ plain! {
 plain! {
     /// Call site of MPI, and the loop of the program that begins there. Times are those of the
     /// thread that began MPI.
-    pub struct LoopRow [120] {
+    pub struct LoopRow [328] {
         /// Row of the object that calls, or [`NONE`].
         0 object: u32,
         /// Function: a name index plus 1.
@@ -475,6 +484,8 @@ plain! {
         96 time: u64,
         /// Zero.
         104 reserved2: [u64; 2],
+        /// `calls` over time, set by the writer; zero in older traces.
+        120 moments: Moments,
     }
 }
 

@@ -50,7 +50,7 @@ fn everything_written_is_read_again() {
     writer.set_phase_peaks(2, &[1, 2], &[3, 4]);
     let segment = SegmentRow { inode: 77, granule_shift: 12, ..SegmentRow::default() };
     writer.set_segment(1, &segment, &[0b101, 0xFF]);
-    writer.set_site(0, &SiteRow { frames: 2, live: 99, ..SiteRow::default() });
+    writer.set_site(0, 0, &SiteRow { frames: 2, live: 99, ..SiteRow::default() });
     writer.close(10);
 
     let trace = Trace::from_bytes(buffer.bytes()).unwrap();

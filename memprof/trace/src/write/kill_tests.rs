@@ -58,14 +58,14 @@ fn operate(writer: &mut Writer<'_>, number: u64) {
         1 => writer.set_object(index, &ObjectRow { base: number, ..Default::default() }),
         2 => drop(writer.add_note(time, index, "said")),
         3 => drop(writer.intern(["MPI_Send", "MPI_Recv"][index as usize])),
-        4 => writer.set_phase(index, &PhaseRow { entries: number, ..Default::default() }),
+        4 => writer.set_phase(time, index, &PhaseRow { entries: number, ..Default::default() }),
         5 => writer.set_phase_peaks(index, &[number; 20], &[number; 20]),
         6 => {
             let head = SummaryHead { time, ..SummaryHead::default() };
             writer.publish_summary(&head, &[SummaryRow { owned: number, ..Default::default() }; 7]);
         }
         7 => writer.set_segment(index, &SegmentRow::default(), &[number as u8; 9]),
-        8 => writer.set_site(index, &SiteRow { live: number, ..Default::default() }),
+        8 => writer.set_site(time, index, &SiteRow { live: number, ..Default::default() }),
         9 => writer.set_flags(1 << (number / 11), flags::MPI_SEEN),
         _ => writer.phase_edge(time, index, number.is_multiple_of(2)),
     }

@@ -298,8 +298,11 @@ impl<'a> Writer<'a> {
         if written == Written::NoRoom { 0 } else { index + 1 }
     }
 
-    /// Writes a new or changed phase.
-    pub fn set_phase(&mut self, index: u32, row: &PhaseRow) {
+    /// Writes a new or changed phase, and enters its entries at this time.
+    pub fn set_phase(&mut self, time: u64, index: u32, row: &PhaseRow) {
+        let before = PhaseRow::from_bytes(self.phases.payload(&self.region, index));
+        let mut row = PhaseRow { moments: before.unwrap_or_default().moments, ..*row };
+        row.moments.enter(time, row.entries);
         let bytes = row.to_bytes();
         let written =
             write_row(&mut self.phases, &mut self.region, &mut self.sequence, index, &bytes);
@@ -412,8 +415,11 @@ impl<'a> Writer<'a> {
         self.count(written, |state| &mut state.segments);
     }
 
-    /// Writes a new or changed call stack.
-    pub fn set_site(&mut self, index: u32, row: &SiteRow) {
+    /// Writes a new or changed call stack, and enters its live bytes at this time.
+    pub fn set_site(&mut self, time: u64, index: u32, row: &SiteRow) {
+        let before = SiteRow::from_bytes(self.sites.payload(&self.region, index));
+        let mut row = SiteRow { moments: before.unwrap_or_default().moments, ..*row };
+        row.moments.enter(time, row.live >> 10);
         let bytes = row.to_bytes();
         let written =
             write_row(&mut self.sites, &mut self.region, &mut self.sequence, index, &bytes);
@@ -435,9 +441,17 @@ impl<'a> Writer<'a> {
         write_row(&mut self.times, &mut self.region, &mut self.sequence, index, &bytes);
     }
 
-    /// Writes a new or changed call site of MPI. Nothing is written if the file has no such
-    /// section.
-    pub fn set_loop(&mut self, index: u32, row: &LoopRow) {
+    /// Writes a new or changed call site of MPI, and enters its calls at this time. Nothing is
+    /// written if the file has no such section.
+    pub fn set_loop(&mut self, time: u64, index: u32, row: &LoopRow) {
+        let before = LoopRow::from_bytes(self.loops.payload(&self.region, index));
+        // After the loops were forgotten, the row may be that of another call site.
+        let is_same = |before: &LoopRow| {
+            (before.object, before.offset) == (row.object, row.offset) && before.calls <= row.calls
+        };
+        let before = before.filter(is_same).unwrap_or_default();
+        let mut row = LoopRow { moments: before.moments, ..*row };
+        row.moments.enter(time, row.calls);
         let bytes = row.to_bytes();
         write_row(&mut self.loops, &mut self.region, &mut self.sequence, index, &bytes);
     }

@@ -16,6 +16,7 @@ use memprof_loops::notice::Notices;
 use memprof_loops::reduce::{Digest, Joins};
 
 use super::{KIND_OF, both_clocks, is_owner, now};
+use crate::base::kernel;
 use crate::base::lock::SpinLock;
 use crate::base::thread::Guard;
 use crate::owners;
@@ -46,6 +47,8 @@ struct Copied {
     sites: [Site; SITES],
     count: usize,
     lost: u64,
+    /// When it was made, on the monotonic clock.
+    time: u64,
 }
 
 struct CopiedCell(UnsafeCell<Copied>);
@@ -54,7 +57,7 @@ struct CopiedCell(UnsafeCell<Copied>);
 unsafe impl Sync for CopiedCell {}
 
 static COPIED: CopiedCell =
-    CopiedCell(UnsafeCell::new(Copied { sites: [Site::NEW; SITES], count: 0, lost: 0 }));
+    CopiedCell(UnsafeCell::new(Copied { sites: [Site::NEW; SITES], count: 0, lost: 0, time: 0 }));
 static LOCK: SpinLock = SpinLock::new();
 /// Number of copies made.
 static COPIES: AtomicU64 = AtomicU64::new(0);
@@ -129,13 +132,15 @@ fn copy(graph: &Graph<SITES, 1024>) {
     let sites = graph.sites();
     copied.sites[..sites.len()].copy_from_slice(sites);
     (copied.count, copied.lost) = (sites.len(), graph.lost());
+    copied.time = kernel::monotonic();
     COPIES.fetch_add(1, Ordering::Relaxed);
     LOCK.unlock();
 }
 
-/// Calls `each` with the number of every site, the site, and the number of calls from sites that
-/// found no room, if there is a newer copy than number `last`. Returns the number of that copy.
-pub fn each(last: u64, each: &mut dyn FnMut(usize, &Site, u64)) -> Option<u64> {
+/// Calls `each` with the number of every site, the site, the number of calls from sites that found
+/// no room, and the monotonic time of the copy, if there is a newer copy than number `last`. Returns
+/// the number of that copy.
+pub fn each(last: u64, each: &mut dyn FnMut(usize, &Site, u64, u64)) -> Option<u64> {
     if !is_on() {
         return None;
     }
@@ -149,7 +154,7 @@ pub fn each(last: u64, each: &mut dyn FnMut(usize, &Site, u64)) -> Option<u64> {
         // SAFETY: the lock is held.
         let copied = unsafe { &*COPIED.0.get() };
         for (index, site) in copied.sites[..copied.count].iter().enumerate() {
-            each(index, site, copied.lost);
+            each(index, site, copied.lost, copied.time);
         }
     }
     LOCK.unlock();

@@ -154,7 +154,7 @@ impl Published {
                     None => row.offsets[place] = frame as u64,
                 }
             }
-            writer::with(|writer, _| writer.set_site(index as u32, &row));
+            writer::with(|writer, time| writer.set_site(time, index as u32, &row));
         });
         self.sites = Some(written);
     }
@@ -165,7 +165,7 @@ impl Published {
         let scale = mpi_time::scale();
         let scaled = |ticks: u64| (ticks as f64 * scale).round() as u64;
         let mut now = 0;
-        let changed = mpi_time::loops::each(change, &mut |index, site, lost| {
+        let changed = mpi_time::loops::each(change, &mut |index, site, lost, copied| {
             now = index + 1;
             // The return address lies behind the call.
             let place = self.rows.at(site.address.wrapping_sub(1));
@@ -191,12 +191,14 @@ impl Published {
                     time,
                     ..LoopRow::default()
                 };
-                writer.set_loop(index as u32, &row);
+                writer.set_loop(writer::since(copied), index as u32, &row);
             });
         });
         let Some(change) = changed else { return };
         for index in now..count {
-            writer::with(|writer, _| writer.set_loop(index as u32, &LoopRow::default()));
+            writer::with(|writer, time| {
+                writer.set_loop(time, index as u32, &LoopRow::default());
+            });
         }
         self.loops = (now, change);
     }

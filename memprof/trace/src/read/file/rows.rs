@@ -4,9 +4,9 @@
 use super::Decoder;
 use super::slots::newest;
 use crate::layout::{
-    COMPONENTS_LIMIT, ComponentRow, FRAMES, HandleRow, LoopRow, NONE, NONE_SHORT, NameRow, NoteRow,
-    ObjectRow, PhasePeak, PhaseRow, SectionKind, SegmentRow, SiteRow, SummaryHead, SummaryRow,
-    TimeRow, TouchRow, segment,
+    COMPONENTS_LIMIT, ComponentRow, FRAMES, HandleRow, LoopRow, MOMENTS, Moments, NONE, NONE_SHORT,
+    NameRow, NoteRow, ObjectRow, PhasePeak, PhaseRow, SectionKind, SegmentRow, SiteRow,
+    SummaryHead, SummaryRow, TimeRow, TouchRow, segment,
 };
 use crate::read::{Fault, PhasePeaks, Row, Segment, Summary, TraceError};
 
@@ -28,6 +28,17 @@ fn lengthen_segment(payload: &mut Vec<u8>) {
     payload.splice(..SEGMENT_OF_OLD, row.to_bytes());
 }
 
+/// Returns the bytes of rows of a section, and their bytes in traces without the moments at the end.
+fn with_moments(section: SectionKind) -> Option<(usize, usize)> {
+    let whole = match section {
+        SectionKind::Sites => SiteRow::SIZE,
+        SectionKind::Loops => LoopRow::SIZE,
+        SectionKind::Phases => PhaseRow::SIZE,
+        _ => return None,
+    };
+    Some((whole, whole - Moments::SIZE))
+}
+
 /// A row that is read from a payload.
 pub(super) trait Checked: Sized {
     /// Returns the row, and whether something had to be corrected. Returns `None` if the payload is
@@ -47,6 +58,11 @@ pub(super) fn table<T: Checked>(
     for (index, (_, mut payload)) in found.rows {
         if section == SectionKind::Segments && decoder.version < SEGMENTS_WITH_HISTORY {
             lengthen_segment(&mut payload);
+        }
+        if let Some((whole, old)) = with_moments(section)
+            && payload.len() == old
+        {
+            payload.resize(whole, 0);
         }
         match T::checked(&payload) {
             Some((row, mended)) => {
@@ -105,6 +121,12 @@ fn mend_component(component: &mut u32) -> bool {
     mend(component, wrong, 0)
 }
 
+/// Corrects moments that cannot be.
+fn mend_moments(moments: &mut Moments) -> bool {
+    let wrong = moments.used as usize > MOMENTS || moments.shift > 63;
+    mend(moments, wrong, Moments::default())
+}
+
 impl Checked for ComponentRow {
     fn checked(payload: &[u8]) -> Option<(Self, bool)> {
         let mut row = Self::from_bytes(payload)?;
@@ -142,6 +164,7 @@ impl Checked for PhaseRow {
         let mut row = Self::from_bytes(payload)?;
         let PhaseRow { entries, total_ns, first_time, last_time, .. } = &mut row;
         let mended = cut_counted([entries, total_ns, first_time, last_time]);
+        let mended = mended | mend_moments(&mut row.moments);
         Some((row, mended))
     }
 }
@@ -167,6 +190,7 @@ impl Checked for LoopRow {
         let mut mended = cut_counted([calls, spent_ns, turns, time_ns, mpi_ns]);
         let LoopRow { recent_time_ns, recent_mpi_ns, lost, time, .. } = &mut row;
         mended |= cut_counted([recent_time_ns, recent_mpi_ns, lost, time]);
+        mended |= mend_moments(&mut row.moments);
         Some((row, mended))
     }
 }
@@ -262,6 +286,7 @@ impl Checked for SiteRow {
             mend(&mut row.frames, wrong, FRAMES as u32) | mend_component(&mut row.component);
         mended |= cut_bytes([&mut row.live, &mut row.peak, &mut row.at_peak]);
         mended |= cut_counted([&mut row.total, &mut row.samples]);
+        mended |= mend_moments(&mut row.moments);
         Some((row, mended))
     }
 }

@@ -1,12 +1,13 @@
 //! Analysis of memory traces: from the files of a job to tables and pictures.
 //!
-//! floors: units < signals < output < terminal < model < picture < report < export < diff < run
+//! floors: units < signals < output < terminal < model < picture < growth < report < export < diff < run
 //!     < observe < live < generate < flags
 
 pub mod diff;
 pub mod export;
 pub mod flags;
 pub mod generate;
+pub mod growth;
 pub mod live;
 pub mod model;
 pub mod observe;

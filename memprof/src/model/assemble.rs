@@ -208,13 +208,13 @@ impl Assembler {
     /// Creates an assembler for processes on this axis.
     pub fn new(axis: Axis) -> Assembler {
         Assembler {
-            axis,
             nodes: BTreeMap::new(),
-            sites: Collect::default(),
+            sites: Collect::until(axis.end_ns),
             handles: CollectHandles::default(),
             notes: Vec::new(),
             known_notes: HashMap::new(),
             processes: 0,
+            axis,
         }
     }
 
@@ -234,7 +234,7 @@ impl Assembler {
         let own = own_peak(&rank, &on_axis, &claims);
         let unseen = unseen(&rank, &axis);
 
-        let numbers = self.sites.add_process(objects, sites);
+        let numbers = self.sites.add_process(objects, sites, rank.offset_ns);
         for mut site in handles {
             let object = numbers.get(site.frame.object as usize);
             site.frame.object = object.copied().unwrap_or(u32::MAX);

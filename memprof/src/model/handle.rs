@@ -181,6 +181,7 @@ pub mod tests {
             at_peak: 0,
             total: live,
             processes: 1,
+            course: crate::model::Course::default(),
         }
     }
 

@@ -3,7 +3,7 @@
 //! [`Job::load`] reduces each trace as it is read, so that a thousand ranks need no more memory
 //! than their summaries. The types here are plain data with pure functions.
 //!
-//! floors: missing_ranks < children < process_key < touch < site < handle < join < running_processes <
+//! floors: missing_ranks < children < process_key < touch < course < site < counter < handle < join < running_processes <
 //!     component < timeline < rank < balance < jobs < sharing < statistics < phase < error <
 //!     assemble < reduce < reread < load
 
@@ -11,6 +11,8 @@ mod assemble;
 mod balance;
 mod children;
 mod component;
+mod counter;
+mod course;
 mod error;
 mod handle;
 mod jobs;
@@ -33,13 +35,15 @@ pub use assemble::{Assembler, Axis, Clock, Reduced};
 pub use balance::{Balance, ResidentExcess};
 pub use children::Child;
 pub use component::Group;
+pub use counter::{Counted, Counter};
+pub use course::Course;
 pub use error::{LoadError, Unread};
 #[cfg(test)]
 pub use handle::tests as handle_tests;
 pub use handle::{HandleCount, HandleHeld, HandleSite};
 pub use jobs::JobPart;
 pub use join::{Join, Joined, JoinedFile, Shared};
-pub use load::files;
+pub use load::{files, in_parallel};
 pub use missing_ranks::{MissingRanks, Refused, forked_told, refused, told};
 pub use phase::{PhaseAcross, PhaseComponent};
 pub use process_key::ProcessKey;

@@ -89,6 +89,10 @@ pub struct Identity {
     pub parent: Option<u32>,
     /// Path of the program.
     pub program: Arc<str>,
+    /// Memory of the node in bytes; 0 if not known.
+    pub node_memory: u64,
+    /// Memory limit of its control groups in bytes; 0 without one.
+    pub memory_limit: u64,
     /// File name of the MPI library, empty where there is none.
     pub mpi_library: Arc<str>,
 }

@@ -7,7 +7,7 @@ use memprof_trace::read::Trace;
 use super::reduce::{self, Part};
 use super::running_processes::RunningProcesses;
 use super::site::Collect;
-use super::{HeldThen, LoadError, Object, Rank, Reduced, Site, Sites, Span, Timeline};
+use super::{Counter, HeldThen, LoadError, Object, Rank, Reduced, Site, Sites, Span, Timeline};
 
 /// Returns the periods in which phases were open, on the axis of the job, as far back as the
 /// history goes.
@@ -46,15 +46,37 @@ impl Rank {
         reduce::sites(&self.file).map_err(|why| LoadError::Trace { file: self.file.clone(), why })
     }
 
+    /// Reads what advances at equal moments of its work, and the objects that places refer to.
+    ///
+    /// # Errors
+    /// If the file can no longer be read, or is damaged.
+    pub fn counters(&self) -> Result<(Vec<Object>, Vec<Counter>), LoadError> {
+        reduce::counters(&self.file)
+            .map_err(|why| LoadError::Trace { file: self.file.clone(), why })
+    }
+
     /// Reads the sampled call stacks and merges them like those of a job, largest peak first.
     ///
     /// # Errors
     /// If the file can no longer be read, or is damaged.
     pub fn largest_sites(&self) -> Result<Sites, LoadError> {
         let (objects, sites) = self.sites()?;
-        let mut collect = Collect::default();
-        collect.add_process(objects, sites);
+        let mut collect = Collect::until(self.duration_ns);
+        collect.add_process(objects, sites, 0);
         Ok(collect.finish())
+    }
+
+    /// Reads the components over time from the file again, on the axis of the job, without phases
+    /// and peak.
+    ///
+    /// # Errors
+    /// If the file can no longer be read, or is damaged.
+    pub fn components(&self) -> Result<Timeline, LoadError> {
+        let Reduced { mut timeline, .. } =
+            reduce::reduce(&self.file, Part::Everything, &RunningProcesses::new())
+                .map_err(|why| LoadError::Trace { file: self.file.clone(), why })?;
+        timeline.start_ns = timeline.start_ns.saturating_add(self.offset_ns);
+        Ok(timeline)
     }
 
     /// Reads the timeline from the file again, on the axis of the job.
@@ -62,10 +84,7 @@ impl Rank {
     /// # Errors
     /// If the file can no longer be read, or is damaged.
     pub fn timeline(&self) -> Result<Timeline, LoadError> {
-        let Reduced { mut timeline, .. } =
-            reduce::reduce(&self.file, Part::Everything, &RunningProcesses::new())
-                .map_err(|why| LoadError::Trace { file: self.file.clone(), why })?;
-        timeline.start_ns = timeline.start_ns.saturating_add(self.offset_ns);
+        let mut timeline = self.components()?;
         timeline.phases = spans(self);
         let mut peak = self.peak.clone();
         peak.time_ns = peak.time_ns.saturating_add(self.offset_ns);

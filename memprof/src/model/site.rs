@@ -1,5 +1,6 @@
 //! Sampled allocation sites: which calls hold the memory.
 
+use super::Course;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -43,6 +44,9 @@ pub struct Site {
     pub total: u64,
     /// In how many processes it was seen.
     pub processes: u32,
+    /// Live KiB over time, all ranks together.
+    #[serde(skip)]
+    pub course: Course,
 }
 
 /// The sites of a job.
@@ -58,6 +62,8 @@ pub struct Sites {
 
 /// The most sites kept while reading.
 const KEPT: usize = 8192;
+/// The most moments of their courses.
+const MOMENTS: usize = 48;
 
 /// Adds up sites over processes.
 #[derive(Debug, Default)]
@@ -65,12 +71,23 @@ pub struct Collect {
     sites: Sites,
     objects: HashMap<Object, u32>,
     known: HashMap<(Arc<str>, Vec<Frame>), usize>,
+    end_ns: u64,
 }
 
 impl Collect {
-    /// Adds the sites of one process, whose frames refer to `objects`. Returns the index of each
-    /// object in the result.
-    pub fn add_process(&mut self, objects: Vec<Object>, sites: Vec<Site>) -> Vec<u32> {
+    /// Creates a sum over processes until `end_ns` after the start of the first.
+    pub fn until(end_ns: u64) -> Collect {
+        Collect { end_ns, ..Collect::default() }
+    }
+
+    /// Adds the sites of one process, with frames that refer to `objects`. It began at
+    /// `offset_ns`. Returns the index of each object in the result.
+    pub fn add_process(
+        &mut self,
+        objects: Vec<Object>,
+        sites: Vec<Site>,
+        offset_ns: u64,
+    ) -> Vec<u32> {
         let known: Vec<u32> = objects.into_iter().map(|object| self.object(object)).collect();
         for mut site in sites {
             site.frames.retain_mut(|frame| {
@@ -78,7 +95,7 @@ impl Collect {
                 frame.object = object.copied().unwrap_or_default();
                 object.is_some()
             });
-            self.add(site);
+            self.add(site, offset_ns);
         }
         known
     }
@@ -93,7 +110,7 @@ impl Collect {
     }
 
     /// Adds one site of one process; `peak_max` and `processes` are set here.
-    fn add(&mut self, site: Site) {
+    fn add(&mut self, site: Site, offset_ns: u64) {
         let key = (site.component.clone(), site.frames.clone());
         if let Some(at) = self.known.get(&key) {
             let into = &mut self.sites.sites[*at];
@@ -103,10 +120,13 @@ impl Collect {
             into.total = into.total.saturating_add(site.total);
             into.peak_max = into.peak_max.max(site.peak);
             into.processes += 1;
+            into.course.add(&site.course, offset_ns);
             return;
         }
         self.known.insert(key, self.sites.sites.len());
-        self.sites.sites.push(Site { peak_max: site.peak, processes: 1, ..site });
+        let mut course = Course::zero(self.end_ns, MOMENTS);
+        course.add(&site.course, offset_ns);
+        self.sites.sites.push(Site { peak_max: site.peak, processes: 1, course, ..site });
         if self.sites.sites.len() >= 2 * KEPT {
             self.prune(KEPT);
         }
@@ -147,15 +167,16 @@ mod tests {
             at_peak: 0,
             total: peak,
             processes: 0,
+            course: Course::default(),
         }
     }
 
     #[test]
     fn the_same_stack_in_two_processes_is_one_site() {
         let mut collect = Collect::default();
-        collect.add(site(1, 10));
-        collect.add(site(2, 50));
-        collect.add(site(1, 30));
+        collect.add(site(1, 10), 0);
+        collect.add(site(2, 50), 0);
+        collect.add(site(1, 30), 0);
         let sites = collect.finish();
         let seen: Vec<_> = sites.sites.iter().map(|s| (s.peak, s.peak_max, s.processes)).collect();
         assert_eq!(seen, [(50, 50, 1), (40, 30, 2)]);
@@ -166,7 +187,7 @@ mod tests {
     fn largest_sites_stay_and_the_rest_is_told() {
         let mut collect = Collect::default();
         for offset in 0..3 * KEPT as u64 {
-            collect.add(site(offset, offset));
+            collect.add(site(offset, offset), 0);
         }
         let sites = collect.finish();
         assert_eq!(sites.sites.len(), KEPT);

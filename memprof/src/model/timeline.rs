@@ -137,6 +137,11 @@ impl Timeline {
         self.start_ns.saturating_add(self.bin_ns.saturating_mul(self.bins as u64))
     }
 
+    /// Returns the beginning of a bin.
+    pub fn begin_ns(&self, bin: usize) -> u64 {
+        self.start_ns.saturating_add(self.bin_ns.saturating_mul(bin as u64))
+    }
+
     /// Returns the middle of a bin.
     pub fn middle_ns(&self, bin: usize) -> u64 {
         self.start_ns

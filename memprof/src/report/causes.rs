@@ -183,7 +183,7 @@ fn merged(
 
 /// Returns the innermost function of the owner's own code, without its compiler's libraries;
 /// otherwise the innermost one.
-fn place(site: &Site, job: &Job, symbols: &mut Symbols<'_>) -> String {
+pub fn place(site: &Site, job: &Job, symbols: &mut Symbols<'_>) -> String {
     let owner = site.component.split_once(':').map_or("", |(_, object)| object);
     let own = |frame: &&Frame| {
         let object = job.sites.objects.get(frame.object as usize);

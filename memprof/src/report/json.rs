@@ -1,6 +1,6 @@
 //! The whole report as JSON, for programs.
 
-use super::{Options, View, handles, select, sites};
+use super::{Options, View, growth, handles, select, sites};
 use crate::model::Job;
 use serde::Serialize;
 
@@ -56,6 +56,17 @@ struct Document<'a, T> {
     named_sites: Option<Vec<sites::Named>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     handles: Option<Vec<handles::Named>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    growth: Option<serde_json::Value>,
+}
+
+/// Returns growth between equal moments.
+///
+/// # Errors
+/// If the document cannot be written as JSON.
+pub fn growth(of: &growth::Named) -> anyhow::Result<String> {
+    let document = serde_json::json!({ "memprof_report": VERSION, "growth": of.json() });
+    Ok(serde_json::to_string(&document)? + "\n")
 }
 
 /// Returns the requested part.
@@ -66,11 +77,12 @@ pub fn text(job: &Job, options: &Options) -> anyhow::Result<String> {
     match select(job, options)? {
         View::Job => {
             let sites = sites::named(&job.sites, job.started_ns, SITES);
-            document(job, Some(sites), Some(handles::named(job)))
+            let growth = growth::of(job).json();
+            document(job, Some(sites), Some(handles::named(job)), Some(growth))
         }
-        View::Rank(rank) => document(rank, None, None),
-        View::Node(node) => document(node, None, None),
-        View::Phase(phase) => document(phase, None, None),
+        View::Rank(rank) => document(rank, None, None, None),
+        View::Node(node) => document(node, None, None, None),
+        View::Phase(phase) => document(phase, None, None, None),
     }
 }
 
@@ -78,7 +90,9 @@ fn document<T: Serialize>(
     part: &T,
     named_sites: Option<Vec<sites::Named>>,
     handles: Option<Vec<handles::Named>>,
+    growth: Option<serde_json::Value>,
 ) -> anyhow::Result<String> {
-    let document = Document { memprof_report: VERSION, kinds: KINDS, part, named_sites, handles };
+    let document =
+        Document { memprof_report: VERSION, kinds: KINDS, part, named_sites, handles, growth };
     Ok(serde_json::to_string(&document)? + "\n")
 }

@@ -2,6 +2,7 @@
 
 pub mod causes;
 pub mod grid;
+pub mod growth;
 pub mod handles;
 pub mod html;
 pub mod json;
@@ -57,6 +58,11 @@ pub struct Options {
         conflicts_with_all = ["rank", "pid", "node", "phase", "sites"]
     )]
     pub handles: Option<u32>,
+    /// Show what grows from one iteration to the next
+    ///
+    /// Iterations need `memprof run --loops`; otherwise by entries of a phase (--phase NAME chooses it), or by time.
+    #[arg(long, conflicts_with_all = ["rank", "pid", "node", "sites", "handles", "all", "html", "svg"])]
+    pub growth: bool,
     /// Show all rows of the table
     #[arg(short, long, conflicts_with_all = ["sites", "handles", "phase", "html", "svg"])]
     pub all: bool,
@@ -89,6 +95,7 @@ impl Options {
             phase: None,
             sites: None,
             handles: None,
+            growth: false,
             all: false,
             json: None,
             html: None,
@@ -147,7 +154,10 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         wrote(file, pictures::svg(&drawn, file)?);
     }
     if let Some(file) = json {
-        let text = json::text(&job, options)?;
+        let text = match options.growth {
+            true => json::growth(&grown(&job, options)?)?,
+            false => json::text(&job, options)?,
+        };
         match file.as_os_str() == "-" {
             true => drop(terminal::print(&text)?),
             false => wrote(file, output::write(file, text.as_bytes())?),
@@ -251,8 +261,18 @@ fn ranks(job: &Job) -> String {
     }
 }
 
+fn grown(job: &Job, options: &Options) -> anyhow::Result<growth::Named> {
+    match &options.phase {
+        Some(phase) => growth::of_phase(job, phase),
+        None => Ok(growth::of(job)),
+    }
+}
+
 fn text(job: &Job, view: &View, options: &Options) -> anyhow::Result<String> {
     let look = Look::stdout();
+    if options.growth {
+        return Ok(growth::text(&grown(job, options)?, look));
+    }
     if let Some(count) = options.sites {
         let limit = count as usize;
         return Ok(match view {

@@ -1,11 +1,13 @@
 //! Reduction of one trace to what a report needs. No other module knows the format of traces.
 
 mod bins;
+mod counters;
 mod handles;
 mod images;
 mod phases;
 mod sites;
 
+pub use counters::read as counters;
 pub use phases::{all_spans, left_open, spans};
 pub use sites::read as sites;
 
@@ -245,6 +247,8 @@ fn identity(trace: &Trace) -> Identity {
         child: None,
         parent: None,
         program: from.program.to_string().into(),
+        node_memory: from.node_memory,
+        memory_limit: from.memory_limit,
         mpi_library: trace.state.mpi_library.to_string().into(),
     }
 }

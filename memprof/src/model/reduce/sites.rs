@@ -1,5 +1,6 @@
 //! Sampled call stacks of a trace.
 
+use super::counters::course;
 use super::{DETAIL, Names, open};
 use crate::model::{Frame, Object, Site};
 use memprof_trace::layout::{self, NONE};
@@ -16,8 +17,9 @@ pub fn read(file: &Path) -> Result<(Vec<Object>, Vec<Site>), String> {
     Ok(sites(&trace, &Names::of(&trace)))
 }
 
-/// Returns the stacks, and the objects that their frames refer to.
-pub fn sites(trace: &Trace, names: &Names) -> (Vec<Object>, Vec<Site>) {
+/// Returns the objects of a trace, the index of each by its number in the trace, and the numbers of
+/// the profiler's own.
+pub fn objects(trace: &Trace) -> (Vec<Object>, HashMap<u32, u32>, HashSet<u32>) {
     let mut numbers: HashMap<u32, u32> = HashMap::new();
     let mut own = HashSet::new();
     let mut objects = Vec::new();
@@ -34,6 +36,12 @@ pub fn sites(trace: &Trace, names: &Names) -> (Vec<Object>, Vec<Site>) {
             build_id: id.map(|byte| format!("{byte:02x}")).collect::<String>().into(),
         });
     }
+    (objects, numbers, own)
+}
+
+/// Returns the stacks, and the objects that their frames refer to.
+pub fn sites(trace: &Trace, names: &Names) -> (Vec<Object>, Vec<Site>) {
+    let (objects, numbers, own) = objects(trace);
     let sites = trace.sites.iter().map(|site| {
         let row = &site.row;
         let frames = (row.frames as usize).min(layout::FRAMES);
@@ -53,6 +61,7 @@ pub fn sites(trace: &Trace, names: &Names) -> (Vec<Object>, Vec<Site>) {
             at_peak: row.at_peak,
             total: row.total,
             processes: 1,
+            course: course(trace, &row.moments),
         }
     });
     (objects, sites.collect())

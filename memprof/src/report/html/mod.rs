@@ -94,6 +94,7 @@ pub fn page(job: &Job) -> anyhow::Result<String> {
     }
 
     page.push(&tables::causes(job));
+    page.push(&tables::growth(job));
     page.push(&tables::handles(job));
     page.push(&tables::touches(job));
     page.push(&tables::components(job));

@@ -2,7 +2,10 @@
 
 use super::page::Table;
 use crate::model::{ComponentSummary, Group, Job, Spread};
-use crate::report::{causes, handles as objects, sites as stacks, table, touches as first_touches};
+use crate::report::grid::Weight;
+use crate::report::{
+    causes, growth, handles as objects, sites as stacks, table, touches as first_touches,
+};
 use crate::terminal::{Look, clean, markup};
 use crate::units::{bytes, count, millionths, share, time};
 
@@ -164,6 +167,28 @@ pub fn causes(job: &Job) -> String {
          what lived then: estimates from sampled call stacks.",
         &body,
     )
+}
+
+/// Returns what grows between equal moments: components with calls, then nodes.
+pub fn growth(job: &Job) -> String {
+    let named = growth::of(job);
+    let mut body = String::new();
+    let heads = named.heads();
+    let mut out = Table::new(1, &heads.each_ref().map(String::as_str));
+    let rows = named.rows();
+    for (weight, cells) in &rows {
+        let class = if *weight == Weight::Sum { "group" } else { "member" };
+        let empty = heads.len() - cells.len();
+        out.row(class, cells.iter().cloned().chain((0..empty).map(|_| String::new())));
+    }
+    if !rows.is_empty() {
+        body += &out.finish();
+    }
+    let paragraphs = named.sentences().into_iter().flatten();
+    body.extend(paragraphs.map(|text| format!("<p>{}</p>\n", markup(&text))));
+    let (head, method) = (named.head(), named.method());
+    let about = format!("{}{}. {method}.", head[..1].to_uppercase(), &head[1..]);
+    section("Growth", &about, &body)
 }
 
 /// Returns first touches by owner and toucher; empty if page faults were not recorded.

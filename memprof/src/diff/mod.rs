@@ -1,6 +1,7 @@
 //! `memprof diff`: changes from one job to another, component by component.
 
 pub mod compare;
+pub mod growth;
 pub mod text;
 
 use crate::report;
@@ -55,11 +56,17 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     drop(progress);
     let comparison = compare(&before, &after);
     let floors = Floors { least: options.least, noise: options.noise };
+    let growth = growth::compare(&before, &after);
     let verdict = options.fail_above.map(|percent| comparison.judge(percent, floors));
     if options.json {
-        terminal::print(&text::json(&comparison, verdict.as_ref())?)?;
+        terminal::print(&text::json(&comparison, growth.as_ref(), verdict.as_ref())?)?;
     } else {
-        terminal::print(&text::table(&comparison, floors, options.all, Look::stdout()))?;
+        let look = Look::stdout();
+        let mut table = text::table(&comparison, floors, options.all, look);
+        if let Some(growth) = &growth {
+            table += &format!("\n{}", growth.table(look));
+        }
+        terminal::print(&table)?;
     }
     for job in [&before, &after].into_iter().filter(|job| !job.is_whole() || job.jobs.len() > 1) {
         let folder = report::table::shown(&job.folder);

@@ -1,5 +1,6 @@
 //! The comparison as a table and as JSON.
 
+use super::growth::Growths;
 use super::{Change, Comparison, Floors, Verdict};
 use crate::model::ProcessKey;
 use crate::report::grid::{Align, Grid, Weight};
@@ -16,16 +17,23 @@ struct Document<'a> {
     #[serde(flatten)]
     comparison: &'a Comparison,
     #[serde(skip_serializing_if = "Option::is_none")]
+    growth: Option<serde_json::Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     verdict: Option<&'a Verdict>,
 }
 
-/// Returns the comparison as a document, with the findings of `--fail-above`.
+/// Returns the comparison as a document, with growth and the findings of `--fail-above`.
 ///
 /// # Errors
 ///
 /// The document cannot be written as JSON.
-pub fn json(comparison: &Comparison, verdict: Option<&Verdict>) -> anyhow::Result<String> {
-    let document = Document { memprof_diff: VERSION, comparison, verdict };
+pub fn json(
+    comparison: &Comparison,
+    growth: Option<&Growths>,
+    verdict: Option<&Verdict>,
+) -> anyhow::Result<String> {
+    let growth = growth.map(Growths::json);
+    let document = Document { memprof_diff: VERSION, comparison, growth, verdict };
     Ok(serde_json::to_string(&document)? + "\n")
 }
 

@@ -608,6 +608,34 @@ typedef struct QUO_array_part_t {
         sizeof(QUO_array_part_t), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                         \
     }
 
+/** Rows of a sparse matrix on a rank. Set size to sizeof. Pointers, columns and ghost columns count from 0 or
+    1, as they did when the matrix was added; first_row counts from 0. */
+typedef struct QUO_matrix_part_t {
+    /** sizeof(QUO_matrix_part_t), so that fields can be appended. */
+    size_t size;
+    /** Number of rows of this rank. */
+    size_t rows;
+    /** Number of the first one in the matrix, from 0. */
+    size_t first_row;
+    /** Number of ghost columns: columns of these rows that other ranks own. */
+    size_t ghosts;
+    /** Beginning of the elements of each row, and the end of the last one's: rows + 1 numbers. */
+    const size_t *pointers;
+    /** Column of each element, as index in this rank's part of a vector of the matrix: its own elements
+        first, the ghosts after them. */
+    const int *columns;
+    /** Value of each element, to be read and written. */
+    void *values;
+    /** Number in the matrix of each ghost column, ascending. */
+    const size_t *ghost_columns;
+} QUO_matrix_part_t;
+
+/** Initialiser: everything is still to be filled in. */
+#define QUO_MATRIX_PART_INIT                                                                       \
+    {                                                                                              \
+        sizeof(QUO_matrix_part_t), 0, 0, 0, NULL, NULL, NULL, NULL                                 \
+    }
+
 /** Result of the last committed move of arrays, in bytes. Set size to sizeof. */
 typedef struct QUO_move_metrics_t {
     /** sizeof(QUO_move_metrics_t), so that fields can be appended. */
@@ -1245,8 +1273,8 @@ QUO_world_array_part(QUO_world w,
 
 /**
  * Fills the ghost cells of an array of #QUO_ARRAY_HALO with the cells of the ranks that own them, corners
- * included; edges keep their values. After a resize ghost cells are zero until the next exchange. Nothing
- * happens to other arrays. Collective over the world; waits for neighbours as long as they compute. The
+ * included, or the ghosts of a vector of a matrix; edges keep their values. After a resize ghosts are zero
+ * until the next exchange. Nothing happens to other arrays. Collective over the world; waits for neighbours as long as they compute. The
  * first exchange after a resize makes a communicator.
  *
  * @param[in] w    A world.
@@ -1389,11 +1417,89 @@ QUO_world_array_lines(QUO_world w,
                       const size_t **out_pointers);
 
 /**
- * Removes an array or callbacks. Local; called alike by all, outside of resizes.
+ * Adds a square sparse matrix in compressed rows (CSR), of which each rank gives its rows. They move with every commit, and
+ * joiners have theirs then. Rank i has the rows from i * each on, where each is the number of rows divided by that of
+ * ranks, rounded up; the last ranks may have fewer. Local; made by all ranks in the same order, outside of resizes.
+ *
+ * @code{.c}
+ * QUO_world_matrix_add(w, "A", sizeof(double), n, rows, pointers, columns, values); // and their copies may be freed
+ * QUO_world_vector_add(w, "x", sizeof(double), "A");
+ *
+ * QUO_matrix_part_t a = QUO_MATRIX_PART_INIT; // anew after each resize, as x
+ * QUO_world_matrix(w, "A", &a);
+ * QUO_world_array(w, "x", &data, NULL, NULL);
+ * QUO_world_exchange_halo(w, "x");
+ * const double *x = data, *values = a.values;
+ * for (size_t row = 0; row < a.rows; ++row)
+ *     for (size_t at = a.pointers[row]; at < a.pointers[row + 1]; ++at)
+ *         product[row] += values[at] * x[a.columns[at]];
+ * @endcode
+ *
+ * @param[in] w        A world.
+ * @param[in] name     A name that no other array, matrix or callback has.
+ * @param[in] element  Bytes of a value.
+ * @param[in] rows     Number of rows of the whole matrix, and of its columns.
+ * @param[in] own_rows Number of rows of this rank.
+ * @param[in] pointers Beginning of the elements of each row of this rank, and the end of the last one's: own_rows + 1
+ *                     numbers, ascending from 0, or from 1 if columns count from 1 too.
+ * @param[in] columns  Column of each element, numbered as in the whole matrix. NULL if there are none.
+ * @param[in] values   Value of each element. NULL if there are none.
+ * @retval QUO_ERR_INVLD_ARG The name is taken, or these are not the rows of this rank.
+ * @retval QUO_ERR_OOR       No memory is left.
+ * @retval QUO_ERR_STATE     This process is no rank, or in a resize.
+ */
+int
+QUO_world_matrix_add(QUO_world w,
+                     const char *name,
+                     size_t element,
+                     size_t rows,
+                     size_t own_rows,
+                     const size_t *pointers,
+                     const size_t *columns,
+                     const void *values);
+
+/**
+ * Adds a vector of zeros with an element for each row of a matrix. QUO_world_array() gives this rank's part: the elements of
+ * its rows, and after them its ghosts, which QUO_world_exchange_halo() fills with the elements of other ranks. A commit
+ * moves the elements; ghosts are zero afterwards. Local; made alike by all ranks, outside of resizes.
+ *
+ * @param[in] w       A world.
+ * @param[in] name    A name that no other array, matrix or callback has.
+ * @param[in] element Bytes of an element.
+ * @param[in] matrix  The matrix.
+ * @retval QUO_ERR_INVLD_ARG The name is taken.
+ * @retval QUO_ERR_NOT_FOUND There is no such matrix.
+ * @retval QUO_ERR_OOR       No memory is left.
+ * @retval QUO_ERR_STATE     This process is no rank, or in a resize.
+ */
+int
+QUO_world_vector_add(QUO_world w,
+                     const char *name,
+                     size_t element,
+                     const char *matrix);
+
+/**
+ * Gives this rank's rows of a matrix. Local.
+ *
+ * @param[in]     w        A world.
+ * @param[in]     name     The matrix.
+ * @param[in,out] out_part Set its size first. Its addresses are valid until the next commit that succeeds, or
+ *                         the removal of the matrix.
+ * @retval QUO_ERR_INVLD_ARG out_part is NULL, or its size is too small.
+ * @retval QUO_ERR_NOT_FOUND There is no such matrix, or this process is no rank.
+ */
+int
+QUO_world_matrix(QUO_world w,
+                 const char *name,
+                 QUO_matrix_part_t *out_part);
+
+/**
+ * Removes an array, a matrix or callbacks. Local; called alike by all, outside of resizes.
  *
  * @param[in] w    A world.
- * @param[in] name The array, or the callbacks.
- * @retval QUO_ERR_NOT_FOUND There is no array or callback of that name.
+ * @param[in] name The array, the matrix, or the callbacks.
+ * @retval QUO_ERR_NOT_FOUND There is no array, matrix or callback of that name.
+ * @retval QUO_ERR_STATE     The matrix has vectors: remove them first.
  */
 int
 QUO_world_array_remove(QUO_world w,

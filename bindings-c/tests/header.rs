@@ -14,6 +14,7 @@ use quo_c::reshape::QUO_reshape_topology_t;
 use quo_c::world::arrays::{QUO_array_part_t, QUO_array_spec_t, QUO_halo_t};
 use quo_c::world::carry::{QUO_carry_t, QUO_seats_t};
 use quo_c::world::events::QUO_event_t;
+use quo_c::world::matrices::QUO_matrix_part_t;
 use quo_c::world::options::{QUO_slurm_options_t, QUO_world_options_t};
 use quo_c::world::program::{QUO_element_t, QUO_program_t};
 use quo_c::world::psets::{QUO_pset_change_t, QUO_pset_info_t, QUO_pset_view_t};
@@ -29,7 +30,7 @@ const HEADERS: [&str; 5] = [
     include_str!("../include/quo-program.h"),
 ];
 
-const SOURCES: [&str; 26] = [
+const SOURCES: [&str; 27] = [
     include_str!("../src/barriers.rs"),
     include_str!("../src/bind.rs"),
     include_str!("../src/collective.rs"),
@@ -47,6 +48,7 @@ const SOURCES: [&str; 26] = [
     include_str!("../src/scope.rs"),
     include_str!("../src/version.rs"),
     include_str!("../src/world/arrays.rs"),
+    include_str!("../src/world/matrices.rs"),
     include_str!("../src/world/carry.rs"),
     include_str!("../src/world/events.rs"),
     include_str!("../src/world/mod.rs"),
@@ -142,6 +144,7 @@ const TYPES: &[(&str, &str)] = &[
     ("QUO_event_handler_t", "QUO_event_handler_t"),
     ("QUO_move_metrics_t *", "RawOut<QUO_move_metrics_t>"),
     ("QUO_array_part_t *", "RawOut<QUO_array_part_t>"),
+    ("QUO_matrix_part_t *", "RawOut<QUO_matrix_part_t>"),
     ("QUO_step_t", "QUO_step_t"),
     ("QUO_context *", "RawOut<*mut QUO_t>"),
     ("QUO_t **", "RawOut<*mut QUO_t>"),
@@ -427,10 +430,11 @@ fn the_headers_are_clean_c99_and_cpp17() {
         QUO_pset_change_t n = QUO_PSET_CHANGE_INIT;\n\
         QUO_array_spec_t a = QUO_ARRAY_SPEC_INIT;\n\
         QUO_array_part_t b = QUO_ARRAY_PART_INIT;\n\
+        QUO_matrix_part_t x = QUO_MATRIX_PART_INIT;\n\
         QUO_carry_t c = QUO_CARRY_INIT;\n\
         QUO_program_t m = QUO_PROGRAM(e);\n\
         struct ProcessorTopology p = QUO_RESHAPE_TOPOLOGY_INIT;\n\
-        return (int)(o.size + s.size + w.size + l.size + r.size + g.size + n.size + a.size + b.size + c.size + m.size + p.size) + (QUO_API_VERSION > 0) + LIBQUO;\n}\n";
+        return (int)(o.size + s.size + w.size + l.size + r.size + g.size + n.size + a.size + b.size + x.size + c.size + m.size + p.size) + (QUO_API_VERSION > 0) + LIBQUO;\n}\n";
     compile(&wrapper("MPICC", "mpicc"), source, &["-std=c99", "-c"], "header-c99.o");
     // The MPI library's own C++ classes, long removed from MPI, cause warnings.
     let flags = ["-std=c++17", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", "-c"];
@@ -585,6 +589,9 @@ fn constants_and_structures_are_the_same_on_both_sides() {
         all_rows as "all_rows", all_columns as "all_columns",
         before_layers as "before_layers", before_rows as "before_rows",
         before_columns as "before_columns");
+    structure!(QUO_matrix_part_t, size as "size", rows as "rows", first_row as "first_row",
+        ghosts as "ghosts", pointers as "pointers", columns as "columns", values as "values",
+        ghost_columns as "ghost_columns");
     structure!(QUO_move_metrics_t, size as "size", arrays as "arrays", steps as "steps",
         sent as "sent", shared as "shared", kept as "kept", all_sent as "all_sent",
         all_shared as "all_shared", all_kept as "all_kept", seconds as "seconds");

@@ -278,6 +278,26 @@ module quo_elastic_c
       integer(c_size_t), intent(out) :: first, lines
       type(c_ptr), intent(out) :: pointers
     end function c_world_array_lines
+    integer(c_int) function c_world_matrix_add(w, name, element, rows, own_rows, pointers, columns, &
+      values) bind(c, name="QUO_world_matrix_add")
+      import :: c_char, c_int, c_ptr, c_size_t
+      type(c_ptr), value :: w, values
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), value :: element, rows, own_rows
+      integer(c_size_t), intent(in) :: pointers(*), columns(*)
+    end function c_world_matrix_add
+    integer(c_int) function c_world_vector_add(w, name, element, matrix) &
+      bind(c, name="QUO_world_vector_add")
+      import :: c_char, c_int, c_ptr, c_size_t
+      type(c_ptr), value :: w
+      character(kind=c_char), intent(in) :: name(*), matrix(*)
+      integer(c_size_t), value :: element
+    end function c_world_vector_add
+    integer(c_int) function c_world_matrix(w, name, part) bind(c, name="QUO_world_matrix")
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: w, part
+      character(kind=c_char), intent(in) :: name(*)
+    end function c_world_matrix
     integer(c_int) function c_world_array_remove(w, name) bind(c, name="QUO_world_array_remove")
       import :: c_char, c_int, c_ptr
       type(c_ptr), value :: w

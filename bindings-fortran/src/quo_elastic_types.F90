@@ -403,6 +403,26 @@ module quo_elastic_types
     integer(c_size_t) :: before_columns = 0
   end type quo_array_part_t
 
+  !> Rows of a sparse matrix on a rank. `QUO_matrix_part_t` in C.
+  type, bind(c), public :: quo_matrix_part_t
+    !> Of the library: the size of this type.
+    integer(c_size_t) :: size = 0
+    !> Number of rows of this rank.
+    integer(c_size_t) :: rows = 0
+    !> Number of the first one in the matrix, from 0.
+    integer(c_size_t) :: first_row = 0
+    !> Number of ghost columns: columns of these rows that other ranks own.
+    integer(c_size_t) :: ghosts = 0
+    !> Beginning of the elements of each row, and the end of the last one's: `rows + 1` of `c_size_t`.
+    type(c_ptr) :: pointers = c_null_ptr
+    !> Column of each element, as index in this rank's part of a vector of the matrix, of `c_int`.
+    type(c_ptr) :: columns = c_null_ptr
+    !> Value of each element.
+    type(c_ptr) :: values = c_null_ptr
+    !> Number in the matrix of each ghost column, of `c_size_t`.
+    type(c_ptr) :: ghost_columns = c_null_ptr
+  end type quo_matrix_part_t
+
   !> An array of the world, the same on every rank: a vector of no numbers in one block each, unless said.
   type, public :: quo_array_spec_t
     !> One of `QUO_ARRAY_BLOCK` and so on.

@@ -87,7 +87,7 @@ fn difference_or_refusal_of_one_rank_leaves_all_data() -> Result<()> {
         "still 2: rank 3: 2555823 bytes are too many",
         "still 2: rank 1: it has 15 arrays and rank 0 has 14",
         "size 3: ",
-        "still 3: rank 2: callback `words`: it keeps what it has",
+        "still 3: rank 2: `words`: it keeps what it has",
         "still 3: rank 0: move: rank 2: a move was left before its end",
         "size 4: ",
         "size 1: ",

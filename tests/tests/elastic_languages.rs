@@ -249,6 +249,10 @@ fn in_fortran_cells_edges_and_ghost_cells_are_right_after_resizes() -> Result<()
     has_right_cells(&in_fortran("tests/programs/elastic_halo.F90", &[], 4, &[])?)
 }
 
+fn in_c_matrix_rows_and_ghosts_are_right_after_all_resizes() -> Result<()> {
+    is_ok(&in_c("matrix", 8, &[])?)
+}
+
 /// Checks that a program has gone through all sizes, and found its cells right.
 fn has_right_cells(outcome: &Outcome) -> Result<()> {
     is_ok(outcome)?;
@@ -304,6 +308,7 @@ quo_tests::suite! {
     c_options_decide_which_requests_are_accepted
     c_requests_events_and_background_moves_are_as_in_rust
     in_c_cells_edges_and_ghost_cells_are_right_after_resizes
+    in_c_matrix_rows_and_ghosts_are_right_after_all_resizes
     in_fortran_cells_edges_and_ghost_cells_are_right_after_resizes
     c_moves_that_are_given_up_leave_the_arrays
     one_program_in_rust_c_fortran_prints_the_same

@@ -38,6 +38,7 @@ const UNSAFE_FILES: &[&str] = &[
     "bindings-c/src/world/arrays.rs",
     "bindings-c/src/world/carry.rs",
     "bindings-c/src/world/events.rs",
+    "bindings-c/src/world/matrices.rs",
     "bindings-c/src/world/mod.rs",
     "bindings-c/src/world/open.rs",
     "bindings-c/src/world/options.rs",

@@ -183,7 +183,7 @@ pub extern "C" fn QUO_world_array(
             let (name, data) = (name.read("name")?, data?);
             let (arrays, rank) = open.arrays()?;
             let [layers, rows, columns] = arrays.distribution(&name)?.memory(rank);
-            let rows = layers * rows;
+            let (rows, columns) = (layers * rows, columns + arrays.ghosts(&name)?);
             for (place, value) in [(out_rows, rows), (out_columns, columns)] {
                 if let Some(place) = place.optional() {
                     place.set(value);
@@ -216,7 +216,8 @@ pub extern "C" fn QUO_world_array_part(
             let (arrays, rank) = open.arrays()?;
             let distribution = arrays.distribution(&name)?;
             let [layers, rows, columns] = distribution.spans(rank);
-            let [all_layers, all_rows, all_columns] = distribution.memory(rank);
+            let [all_layers, all_rows, own_columns] = distribution.memory(rank);
+            let all_columns = own_columns + arrays.ghosts(&name)?;
             place.set(&QUO_array_part_t {
                 size: size_of::<QUO_array_part_t>(),
                 data: address(open, &name)?,

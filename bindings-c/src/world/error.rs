@@ -26,6 +26,7 @@ fn of_data(error: DataError) -> Failure {
         DataError::Twice { .. }
         | DataError::Element { .. }
         | DataError::Length { .. }
+        | DataError::Rows { .. }
         | DataError::Unlike { .. }
         | DataError::Layout { .. } => Code::InvalidArgument,
         _ => Code::Error,

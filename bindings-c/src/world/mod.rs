@@ -7,6 +7,7 @@
 //! - [`psets`]: process sets;
 //! - [`window`]: a resize between begin and commit or abort;
 //! - [`arrays`]: arrays that are moved by resizes;
+//! - [`matrices`]: sparse matrices that are moved by resizes, and their vectors;
 //! - [`run`]: the main loop, owned by the library;
 //! - [`carry`]: data that the program moves itself;
 //! - [`program`]: the functions of `quo-program.h`, which run arrays of elements;
@@ -17,6 +18,7 @@ pub mod arrays;
 pub mod carry;
 mod error;
 pub mod events;
+pub mod matrices;
 mod open;
 pub mod options;
 pub mod program;

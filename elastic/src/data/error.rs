@@ -103,6 +103,16 @@ pub enum DataError {
         /// The state of the registry.
         reason: &'static str,
     },
+    /// Rows of a matrix do not fit.
+    #[error("{call}: `{name}`: {reason}")]
+    Rows {
+        /// The call.
+        call: &'static str,
+        /// The matrix.
+        name: String,
+        /// The wrong value, and the right ones.
+        reason: String,
+    },
     /// Two arrays differ in their patterns or in their elements.
     #[error(
         "swap: `{name}` and `{other}` have different patterns or elements: register them alike"

@@ -1,8 +1,11 @@
 //! Exchanges of ghost cells, and swaps, of the arrays of a process.
 
+use std::sync::Arc;
+
 use quo::group::WaitLimits;
 use quo_mpi::MpiGroup;
 
+use super::halo::GhostMessage;
 use super::registry::Entry;
 use super::{DataError, Registry};
 
@@ -42,16 +45,26 @@ impl Registry {
         name: &str,
     ) -> Result<(), DataError> {
         let (rank, _) = self.seat.ok_or(DataError::NoRank { call })?;
-        let group = self.halo_group.take();
-        let done = self.named_mut(call, name).and_then(|entry| {
-            if entry.halo.is_under_way() {
-                return Err(DataError::Unfit { call, name: name.to_owned(), reason: BUSY });
+        let found = self.entries.iter().position(|entry| entry.described.name == name);
+        let found = found.ok_or_else(|| self.unknown(call, name))?;
+        let entry = &mut self.entries[found];
+        if entry.halo.is_under_way() {
+            return Err(DataError::Unfit { call, name: name.to_owned(), reason: BUSY });
+        }
+        let (distribution, element) = (&entry.distribution, entry.described.element);
+        let messages = || match &entry.described.matrix {
+            None => {
+                let messages = distribution.halo_messages(rank, element);
+                messages.into_iter().map(GhostMessage::Cells).collect()
             }
-            let layout = (&entry.distribution, entry.described.element);
-            Ok(entry.halo.begin(layout, &entry.block, rank, group.as_ref())?)
-        });
-        self.halo_group = group;
-        done
+            Some(name) => {
+                let of = self.matrices.iter().find(|matrix| matrix.described.name == *name);
+                let plan = of.and_then(|matrix| matrix.plan.as_deref()).unwrap_or_default();
+                let listed = |neighbour| GhostMessage::Listed(Arc::clone(neighbour), element);
+                plan.iter().map(listed).collect()
+            }
+        };
+        Ok(entry.halo.begin(messages, &entry.block, rank, self.halo_group.as_ref())?)
     }
 
     /// Waits for the cells of other ranks and writes them into the ghost cells.
@@ -93,7 +106,8 @@ impl Registry {
         let (Some(a), Some(b)) = (low.get_mut(first), high.first_mut()) else { return Ok(()) };
         let kind = |entry: &Entry| {
             let described = &entry.described;
-            (described.element, described.pattern, described.next, described.lines.clone())
+            let lies_along = (described.lines.clone(), described.matrix.clone());
+            (described.element, described.pattern, described.next, lies_along)
         };
         if kind(a) != kind(b) {
             return Err(DataError::Unlike { name: name.to_owned(), other: other.to_owned() });

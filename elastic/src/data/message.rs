@@ -77,6 +77,8 @@ pub(super) struct Described {
     pub next: Option<Pattern>,
     /// The matrix of an array along nonzeros.
     pub lines: Option<MatrixIndex>,
+    /// Name of the matrix of a vector with ghost columns.
+    pub matrix: Option<String>,
 }
 
 impl Described {
@@ -89,6 +91,17 @@ impl Described {
     }
 }
 
+/// A sparse matrix as all ranks have to describe it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct DescribedMatrix {
+    pub name: String,
+    /// Number of rows, and of columns.
+    pub rows: usize,
+    pub element: usize,
+    /// Number of the first column, and of the first element: 0 or 1.
+    pub base: usize,
+}
+
 /// Facts about a process's data before the move.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct HeldArrays {
@@ -96,6 +109,8 @@ pub(super) struct HeldArrays {
     pub token: Option<TokenLocation>,
     /// `None` on a joiner.
     pub arrays: Option<Vec<Described>>,
+    /// Sparse matrices; none on a joiner.
+    pub matrices: Vec<DescribedMatrix>,
     /// The number of the next array.
     pub next: u64,
     /// Names of callbacks, ascending.
@@ -148,8 +163,17 @@ pub(crate) fn exchange<T: Serialize + for<'a> Deserialize<'a>>(
     all.iter().map(|bytes| serde_json::from_slice(bytes).map_err(unreadable)).collect()
 }
 
-/// Returns the arrays to move, as all old ranks have them, and the number of the next array.
-pub(super) fn agreed(all: &[HeldArrays]) -> Result<(Vec<Described>, u64), DataError> {
+/// Arrays and matrices to move, as all old ranks have them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Agreed {
+    pub arrays: Vec<Described>,
+    pub matrices: Vec<DescribedMatrix>,
+    /// The number of the next array.
+    pub next: u64,
+}
+
+/// Returns the arrays and matrices to move.
+pub(super) fn agreed(all: &[HeldArrays]) -> Result<Agreed, DataError> {
     let disagree = |rank, reason| Err(DataError::Disagree { rank, reason });
     for (rank, holds) in all.iter().enumerate() {
         if let Some(reason) = &holds.reason {
@@ -158,11 +182,19 @@ pub(super) fn agreed(all: &[HeldArrays]) -> Result<(Vec<Described>, u64), DataEr
     }
     let mut ranks = all.iter().enumerate();
     let first = ranks.find_map(|(rank, holds)| Some((rank, holds, holds.arrays.as_ref()?)));
-    let Some((first, right, arrays)) = first else { return Ok((Vec::new(), 0)) };
+    let Some((first, right, arrays)) = first else { return Ok(Agreed::default()) };
     for (rank, holds) in all.iter().enumerate() {
         if let Some(others) = &holds.arrays
             && let Some(reason) = difference(others, arrays, first)
         {
+            return disagree(rank, reason);
+        }
+        if holds.arrays.is_some() && holds.matrices != right.matrices {
+            let reason = format!(
+                "its matrices are {}, and on rank {first} {}: all ranks register the same in the same order",
+                matrices(&holds.matrices),
+                matrices(&right.matrices)
+            );
             return disagree(rank, reason);
         }
         if let Some(name) = lacking(&right.callbacks, &holds.callbacks) {
@@ -175,7 +207,19 @@ pub(super) fn agreed(all: &[HeldArrays]) -> Result<(Vec<Described>, u64), DataEr
             return disagree(rank, reason);
         }
     }
-    Ok((arrays.clone(), right.next))
+    Ok(Agreed { arrays: arrays.clone(), matrices: right.matrices.clone(), next: right.next })
+}
+
+/// Describes matrices in a message.
+fn matrices(all: &[DescribedMatrix]) -> String {
+    let describe = |matrix: &DescribedMatrix| {
+        let DescribedMatrix { name, rows, element, base } = matrix;
+        format!("`{name}` ({rows} rows from {base}, elements of {element} bytes)")
+    };
+    match all {
+        [] => "none".to_owned(),
+        _ => all.iter().map(describe).collect::<Vec<_>>().join(", "),
+    }
 }
 
 fn lacking<'a>(of: &'a [String], names: &[String]) -> Option<&'a String> {
@@ -192,6 +236,10 @@ fn difference(others: &[Described], right: &[Described], first: usize) -> Option
         )),
         Some((other, right)) if other.lines != right.lines => Some(format!(
             "its array `{}` lies along another matrix than on rank {first}: all ranks register the same index",
+            other.name
+        )),
+        Some((other, right)) if other.matrix != right.matrix => Some(format!(
+            "its array `{}` is not a vector of the same matrix as on rank {first}",
             other.name
         )),
         Some((other, right)) => Some(format!(
@@ -237,6 +285,7 @@ mod tests {
             pattern: Pattern::block(10),
             next: None,
             lines: None,
+            matrix: None,
         };
         let arrays = names.map(|names| names.iter().enumerate().map(array).collect());
         HeldArrays { arrays, ..HeldArrays::default() }
@@ -252,8 +301,8 @@ mod tests {
     #[test]
     fn equal_registrations_and_empty_joiners_agree() {
         let all = [holds(Some(&["a", "b"])), holds(Some(&["a", "b"])), holds(None)];
-        assert_eq!(agreed(&all).unwrap().0.len(), 2);
-        assert_eq!(agreed(&[holds(None)]).unwrap(), (Vec::new(), 0));
+        assert_eq!(agreed(&all).unwrap().arrays.len(), 2);
+        assert_eq!(agreed(&[holds(None)]).unwrap(), Agreed::default());
     }
 
     #[test]
@@ -267,6 +316,18 @@ mod tests {
         other.arrays.as_mut().unwrap()[0].element = 4;
         let (_, said) = reason(&[holds(Some(&["a"])), other]);
         assert!(said.contains("elements of 4 bytes"), "{said}");
+    }
+
+    #[test]
+    fn matrices_that_differ_are_named_with_both_descriptions() {
+        let described = |rows| DescribedMatrix { name: "A".to_owned(), rows, element: 8, base: 0 };
+        let mut all = [holds(Some(&[])), holds(None), holds(Some(&[]))];
+        all[0].matrices = vec![described(7)];
+        let (rank, said) = reason(&all);
+        assert_eq!(rank, 2);
+        assert!(said.starts_with("its matrices are none, and on rank 0 `A` (7 rows"), "{said}");
+        all[2].matrices = vec![described(7)];
+        assert_eq!(agreed(&all).unwrap().matrices, [described(7)]);
     }
 
     #[test]

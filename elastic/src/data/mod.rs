@@ -14,9 +14,9 @@
 //!     Pattern::checkerboard((1000, 1000), (64, 64), Grids::NearlySquare),
 //! )?;
 //! world.data_mut().local_mut(field)?.fill(1.0);
-//! // At a resize, on everybody: the field moves with the commit.
+//! // At a resize, on all ranks: the field moves with the commit.
 //! world.begin()?.commit(Ok(()))?;
-//! // Afterwards, on all ranks, also on those that have just joined:
+//! // Afterwards, on all ranks, joiners included:
 //! let field = world.data().array::<f64>("field")?;
 //! let mine = world.data().local(field)?;
 //! # let _ = mine;
@@ -38,10 +38,11 @@
 //! | a move from beginning to end | `moving.rs` |
 //! | one array moved once | `once.rs` |
 //! | ghost cells between resizes: messages of one array, and the calls | `halo.rs`, `exchange.rs` |
+//! | sparse matrices in rows: their move; vectors with ghost columns | `matrix.rs`, `vectors.rs` |
 //! | arrays along the nonzeros of a sparse matrix | `compressed.rs`, `matrix_index.rs` |
 //! | data that only the program understands | `carry.rs` |
 //!
-//! floors: error < element < pattern < block < matrix_index < message < array_transfer < carry < halo < registry < exchange < compressed < moving < once
+//! floors: error < element < pattern < block < matrix_index < message < array_transfer < carry < matrix < halo < registry < exchange < vectors < compressed < moving < once
 
 mod array_transfer;
 mod block;
@@ -51,12 +52,14 @@ mod element;
 mod error;
 mod exchange;
 mod halo;
+mod matrix;
 mod matrix_index;
 mod message;
 mod moving;
 mod once;
 mod pattern;
 mod registry;
+mod vectors;
 
 pub use carry::{Carry, Seats};
 pub use element::Element;
@@ -65,6 +68,7 @@ pub use message::Moved;
 pub use moving::Move;
 pub use pattern::{Grids, Pattern};
 pub use registry::{Array, Registry, Transport};
+pub use vectors::MatrixPart;
 
 pub use message::Participants;
 pub(crate) use message::exchange;

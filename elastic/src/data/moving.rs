@@ -8,8 +8,9 @@ use quo_mpi::MpiGroup;
 use super::array_transfer::{ArrayTransfer, Neighbours};
 use super::block::{Block, ProcessToken, TokenLocation};
 use super::carry::Carried;
+use super::matrix::Matrix;
 use super::message::{
-    Described, Descriptors, HeldArrays, MoveReadiness, Moved, Participants, TAG_OF_CARRIED,
+    Agreed, Described, Descriptors, HeldArrays, MoveReadiness, Moved, Participants, TAG_OF_CARRIED,
     TransferReport, agreed, first_reason,
 };
 use super::registry::{Entry, Registry, State, Transport};
@@ -68,7 +69,10 @@ impl<'a> Move<'a> {
         };
         let holds = registry.holds(change.node, seats.old_rank.is_some());
         let all = change.exchange(&group, &holds)?;
-        let (mut described, next) = agreed(&all)?;
+        let Agreed { arrays: mut described, matrices, next } = agreed(&all)?;
+        if seats.old_rank.is_none() {
+            registry.matrices = matrices.into_iter().map(Matrix::without_rows).collect();
+        }
         let complete =
             |limits: &WaitLimits<'_>| registry.complete(&mut described, &group, change.old, limits);
         change.liveness.within(change.patience, complete)?;
@@ -135,8 +139,9 @@ impl<'a> Move<'a> {
         given: Vec<Vec<(usize, Vec<u8>)>>,
         readies: &[MoveReadiness],
     ) -> Result<(), DataError> {
-        for callback in 0..self.registry.callbacks.len() {
-            let mine = given.get(callback).cloned().unwrap_or_default();
+        let mut given = given.into_iter();
+        for callback in 0..self.registry.carriers().count() {
+            let mine = given.next().unwrap_or_default();
             let mut sizes = Vec::new();
             for (old, ready) in readies.iter().enumerate() {
                 let given = ready.given.get(callback).into_iter().flatten();
@@ -193,7 +198,7 @@ impl<'a> Move<'a> {
             tag: (self.current % usize::from(TAG_OF_CARRIED)) as u16,
         };
         let old = self.registry.entries.get(self.current);
-        let old = old.map_or(&[][..], |entry| entry.block.bytes());
+        let old = old.map_or(&[][..], Entry::held);
         let mut nothing = Block::nothing();
         let new = self.arrays.get_mut(self.current);
         let new = new.map_or(&mut nothing, |entry| &mut entry.block);
@@ -262,16 +267,20 @@ impl<'a> Move<'a> {
             if self.seats.new_rank.is_none() {
                 continue;
             }
-            let (name, taker) = &mut self.registry.callbacks[callback];
-            if let Err(reason) = taker.take(&self.seats, pieces) {
-                report.reason.get_or_insert(format!("callback `{name}`: {reason}"));
+            if let Some((name, taker)) = self.registry.carriers().nth(callback)
+                && let Err(reason) = taker.take(&self.seats, pieces)
+            {
+                report.reason.get_or_insert(format!("`{name}`: {reason}"));
             }
+        }
+        if let Err(error) = self.registry.grow_vectors(&mut self.arrays) {
+            report.reason.get_or_insert(error.to_string());
         }
         let all = self.change.exchange(&self.group, &report)?;
         first_reason(all.iter().map(|report| &report.reason))?;
         let sum = |of: fn(&TransferReport) -> u64| all.iter().map(of).sum();
         Ok(Moved {
-            arrays: self.transfers.len() + self.registry.callbacks.len(),
+            arrays: self.transfers.len() + self.registry.carriers().count(),
             steps: self.transfers.iter().map(|transfer| transfer.counts.steps).sum(),
             sent: report.sent,
             shared: report.shared,
@@ -315,6 +324,7 @@ impl Registry {
             token: self.token.as_ref().map(ProcessToken::place),
             arrays: was_rank
                 .then(|| self.entries.iter().map(|entry| entry.described.clone()).collect()),
+            matrices: self.matrices.iter().map(|matrix| matrix.described.clone()).collect(),
             next: self.next,
             callbacks: self.callbacks.iter().map(|(name, _)| name.clone()).collect(),
             reason,
@@ -343,10 +353,10 @@ impl Registry {
             }
         }
         let mut given = Vec::new();
-        for (name, giver) in &mut self.callbacks {
+        for (name, giver) in self.carriers() {
             let mut pieces = Vec::new();
             if seats.old_rank.is_some() {
-                pieces = giver.give(seats).map_err(|why| format!("callback `{name}`: {why}"))?;
+                pieces = giver.give(seats).map_err(|why| format!("`{name}`: {why}"))?;
             }
             let mut ranks: Vec<usize> = pieces.iter().map(|&(rank, _)| rank).collect();
             ranks.sort_unstable();
@@ -354,7 +364,7 @@ impl Registry {
             if is_twice || ranks.last().is_some_and(|&rank| rank >= seats.new_size) {
                 let size = seats.new_size;
                 return Err(format!(
-                    "callback `{name}` gives to ranks {ranks:?}: each of {size} new ranks at most once"
+                    "`{name}` gives to ranks {ranks:?}: each of {size} new ranks at most once"
                 ));
             }
             given.push(pieces);
@@ -363,7 +373,8 @@ impl Registry {
     }
 
     fn parts(&self, described: &[Described], prepared: Option<&Prepared>) -> Vec<Descriptors> {
-        let descriptor = |entry: &Entry| entry.block.descriptor();
+        // Other processes open memory by the size of the part, which ghosts exceed.
+        let descriptor = |entry: &Entry| entry.block.descriptor().filter(|_| entry.ghosts == 0);
         let each = (0..described.len()).map(|array| Descriptors {
             old: self.entries.get(array).and_then(descriptor),
             new: prepared.and_then(|all| all.arrays.get(array)).and_then(descriptor),

@@ -7,6 +7,7 @@ use quo_mpi::MpiGroup;
 use super::block::{Block, ProcessToken};
 use super::element::{elements, elements_mut};
 use super::halo::HaloExchange;
+use super::matrix::Matrix;
 use super::matrix_index::MatrixIndex;
 use super::message::{Described, Moved};
 use super::{Carry, DataError, Element, Pattern};
@@ -43,6 +44,8 @@ pub(super) struct Entry {
     pub described: Described,
     pub distribution: Distribution,
     pub block: Block,
+    /// Number of ghosts of a vector of a matrix, at the end of the block.
+    pub ghosts: usize,
     pub halo: HaloExchange,
 }
 
@@ -69,6 +72,7 @@ pub struct Registry {
     /// Rank and size; `None` in a process that is no rank.
     pub(super) seat: Option<(usize, usize)>,
     pub(super) entries: Vec<Entry>,
+    pub(super) matrices: Vec<Matrix>,
     pub(super) callbacks: Vec<(String, Box<dyn Carry>)>,
     pub(super) next: u64,
     pub(super) state: State,
@@ -163,7 +167,8 @@ impl Registry {
         }
         let number = self.next;
         let name = name.to_owned();
-        let described = Described { number, name, element, pattern, next: None, lines };
+        let described =
+            Described { number, name, element, pattern, next: None, lines, matrix: None };
         self.entries.push(Entry::new(CALL, described, rank, size)?);
         self.next += 1;
         Ok(number)
@@ -183,13 +188,21 @@ impl Registry {
         Ok(())
     }
 
-    /// Removes an array or a callback. Local; called in the same way by all ranks.
+    /// Removes an array, a matrix or a callback. Local; called in the same way by all ranks.
     ///
     /// # Errors
-    /// [`DataError::Unknown`].
+    /// [`DataError::Unknown`]; [`DataError::Unfit`] for a matrix that has vectors.
     pub fn remove(&mut self, name: &str) -> Result<(), DataError> {
         if let Some(found) = self.callbacks.iter().position(|(other, _)| other == name) {
             self.callbacks.remove(found);
+            return Ok(());
+        }
+        if let Some(found) = self.matrices.iter().position(|other| other.described.name == name) {
+            if self.entries.iter().any(|entry| entry.described.matrix.as_deref() == Some(name)) {
+                let (call, reason) = ("remove", "it has vectors: remove them first");
+                return Err(DataError::Unfit { call, name: name.to_owned(), reason });
+            }
+            self.matrices.remove(found);
             return Ok(());
         }
         let found = self.entries.iter().position(|entry| entry.described.name == name);
@@ -198,16 +211,18 @@ impl Registry {
         Ok(())
     }
 
-    /// Returns the names of arrays, in the order of registration, and of callbacks. Local.
+    /// Returns the names of arrays, of matrices, both in the order of registration, and of callbacks.
+    /// Local.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let arrays = self.entries.iter().map(|entry| entry.described.name.as_str());
-        arrays.chain(self.callbacks.iter().map(|(name, _)| name.as_str()))
+        let matrices = self.matrices.iter().map(|matrix| matrix.described.name.as_str());
+        arrays.chain(matrices).chain(self.callbacks.iter().map(|(name, _)| name.as_str()))
     }
 
     /// Returns true if there are no data to move. Local.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.callbacks.is_empty()
+        self.entries.is_empty() && self.matrices.is_empty() && self.callbacks.is_empty()
     }
 
     /// Returns an array by its name, which is how a joiner gets it. Local.
@@ -282,7 +297,8 @@ impl Registry {
         const CALL: &str = "spans";
         let entry = self.named(CALL, name)?;
         let (rank, _) = self.seat.ok_or(DataError::NoRank { call: CALL })?;
-        Ok(entry.distribution.spans(rank))
+        let [layers, rows, columns] = entry.distribution.spans(rank);
+        Ok([layers, rows, Span { after: columns.after + entry.ghosts, ..columns }])
     }
 
     /// Returns the pattern of an array. Local.
@@ -298,11 +314,11 @@ impl Registry {
     ///
     /// # Errors
     /// [`DataError::Unknown`], [`DataError::Length`] for another number of elements,
-    /// [`DataError::InvalidState`] for an array along the nonzeros of a matrix.
+    /// [`DataError::InvalidState`] for an array along the nonzeros or the rows of a matrix.
     pub fn lay_out(&mut self, name: &str, pattern: Pattern) -> Result<(), DataError> {
         const CALL: &str = "lay_out";
         let entry = self.named_mut(CALL, name)?;
-        if entry.described.lines.is_some() {
+        if entry.described.lines.is_some() || entry.described.matrix.is_some() {
             let reason =
                 "the array follows the lines of its matrix, and is laid out with the matrix only";
             return Err(DataError::InvalidState { reason });
@@ -330,6 +346,14 @@ impl Registry {
     #[must_use]
     pub fn last_move(&self) -> Option<&Moved> {
         self.last.as_ref()
+    }
+
+    /// Returns callbacks and matrices, which move pieces without a schedule, by name.
+    pub(super) fn carriers(&mut self) -> impl Iterator<Item = (String, &mut dyn Carry)> {
+        let callbacks = self.callbacks.iter_mut();
+        let callbacks = callbacks.map(|(name, callback)| (name.clone(), &mut **callback as _));
+        let matrices = self.matrices.iter_mut();
+        callbacks.chain(matrices.map(|matrix| (matrix.described.name.clone(), matrix as _)))
     }
 
     pub(super) fn named(&self, call: &'static str, name: &str) -> Result<&Entry, DataError> {
@@ -383,7 +407,10 @@ impl Registry {
             self.entries.iter_mut().for_each(|entry| entry.described.next = None);
         }
         if was_begun {
-            self.callbacks.iter_mut().for_each(|(_, callback)| callback.end_transfer(committed));
+            self.carriers().for_each(|(_, callback)| callback.end_transfer(committed));
+        }
+        if seat.is_none() {
+            self.matrices.clear();
         }
     }
 }
@@ -410,7 +437,31 @@ impl Entry {
             bytes,
             reason: error.to_string(),
         })?;
-        Ok(Self { described, distribution, block, halo: HaloExchange::default() })
+        Ok(Self { described, distribution, block, ghosts: 0, halo: HaloExchange::default() })
+    }
+
+    /// Adds ghosts after the elements of this rank.
+    pub fn add_ghosts(&mut self, call: &'static str, ghosts: usize) -> Result<(), DataError> {
+        if ghosts == 0 {
+            return Ok(());
+        }
+        let held = self.block.bytes().len();
+        let bytes = held.saturating_add(ghosts.saturating_mul(self.described.element));
+        let mut block = Block::new(bytes).map_err(|error| DataError::Memory {
+            call,
+            name: self.described.name.clone(),
+            bytes,
+            reason: error.to_string(),
+        })?;
+        block.bytes_mut()[..held].copy_from_slice(self.block.bytes());
+        (self.block, self.ghosts) = (block, ghosts);
+        Ok(())
+    }
+
+    /// Returns the bytes of the elements that this rank owns, and of ghost cells of its pattern.
+    pub fn held(&self) -> &[u8] {
+        let bytes = self.block.bytes();
+        &bytes[..bytes.len() - self.ghosts * self.described.element]
     }
 }
 

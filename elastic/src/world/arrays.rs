@@ -47,8 +47,9 @@ impl World {
         self.lifecycle.mailbox().map_or(0, |mailbox| mailbox.context().node_index())
     }
 
-    /// Fills the ghost cells of an array with the cells of the ranks that own them, corners included.
-    /// Cells of the array's edge keep their values. Collective over the world.
+    /// Fills the ghost cells of an array with the cells of the ranks that own them, corners included,
+    /// or the ghosts of a vector of a sparse matrix. Cells of the array's edge keep their values.
+    /// Collective over the world.
     ///
     /// # Errors
     /// [`Error::InvalidState`] in a process that is no rank or is in a resize, [`Error::Data`] for an
@@ -77,6 +78,11 @@ impl World {
             let connect = |limits: &WaitLimits<'_>| current.group_within(limits);
             let group = unhurried(&self.liveness(), connect).map_err(Error::group(CALL))?;
             self.data.connect(Some(group));
+        }
+        if let Some(matrix) = self.data.unplanned(CALL, name)? {
+            let liveness = self.liveness();
+            unhurried(&liveness, |limits| self.data.make_plan(CALL, &matrix, limits))
+                .map_err(failed(CALL))?;
         }
         self.data.begin_exchange(CALL, name).map_err(failed(CALL))
     }

@@ -1,0 +1,420 @@
+//! Sparse matrices of the world, and vectors with an element for each row and each ghost column.
+
+use std::sync::Arc;
+
+use quo::group::{Group as _, WaitLimits};
+
+use super::block::Block;
+use super::element::{elements, elements_mut};
+use super::matrix::{Matrix, MatrixRows, block_of};
+use super::message::{DescribedMatrix, exchange};
+use super::registry::Entry;
+use super::{Array, DataError, Element, Pattern, Registry};
+
+/// Tag of the questions from which plans are made, over the communicator of exchanges.
+const TAG_OF_PLANS: u16 = 2;
+
+/// Rows of a sparse matrix on this rank. Numbers count from 0 or 1, as they did when it was
+/// registered.
+#[derive(Clone, Copy, Debug)]
+pub struct MatrixPart<'a, T> {
+    /// Number of the first row in the matrix, always from 0.
+    pub first: usize,
+    /// Beginning of each row's elements in `columns` and `values`, and the end of the last one's.
+    pub pointers: &'a [usize],
+    /// Column of each element, as index in this rank's part of a vector of the matrix: its own
+    /// elements first, the ghosts after them.
+    pub columns: &'a [u32],
+    /// Numbers of the ghost columns in the matrix, ascending: columns that other ranks own.
+    pub ghosts: &'a [usize],
+    /// Value of each element.
+    pub values: &'a [T],
+}
+
+impl Registry {
+    /// Adds a square sparse matrix in compressed rows (CSR) with a copy of this rank's rows: a block
+    /// of ⌈rows / ranks⌉. Row `i` of the rank has the elements `pointers[i]..pointers[i + 1]` of
+    /// `columns` and `values`; pointers begin at 0, or at 1 if columns count from 1 too. Columns are
+    /// numbered as in the whole matrix. A resize moves rows to their new ranks.
+    /// [`register_vector`](Self::register_vector) adds vectors to multiply with. Local; called by all ranks in
+    /// the same order.
+    ///
+    /// ```
+    /// # use elastic::data::Registry;
+    /// # fn example(data: &mut Registry) -> Result<(), elastic::data::DataError> {
+    /// // [ 2 -1 ]
+    /// // [ 0  2 ] on one rank
+    /// data.register_matrix("A", 2, &[0, 2, 3], &[0, 1, 1], &[2.0, -1.0, 2.0])?;
+    /// let x = data.register_vector::<f64>("x", "A")?;
+    /// data.local_mut(x)?.copy_from_slice(&[1.0, 3.0]);
+    /// data.exchange_halo("x")?; // in a world: world.exchange_halo("x")?
+    /// let (matrix, x) = (data.matrix::<f64>("A")?, data.local(x)?);
+    /// let product = |row: usize| -> f64 {
+    ///     let elements = matrix.pointers[row]..matrix.pointers[row + 1];
+    ///     elements.map(|at| matrix.values[at] * x[matrix.columns[at] as usize]).sum()
+    /// };
+    /// assert_eq!([product(0), product(1)], [-1.0, 6.0]);
+    /// # Ok(())
+    /// # }
+    /// # example(&mut Registry::serial()).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As [`register`](Self::register), and [`DataError::Rows`] for rows that do not fit: nothing is
+    /// added then.
+    #[doc(alias = "QUO_world_matrix_add")]
+    pub fn register_matrix<T: Element>(
+        &mut self,
+        name: &str,
+        rows: usize,
+        pointers: &[usize],
+        columns: &[usize],
+        values: &[T],
+    ) -> Result<(), DataError> {
+        self.add_matrix(name, (rows, size_of::<T>()), pointers, columns, values.len(), |place| {
+            elements_mut(place).copy_from_slice(values);
+        })
+    }
+
+    /// Adds a matrix as [`register_matrix`](Self::register_matrix) does, of `rows` rows with elements
+    /// of `element` bytes.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn register_matrix_bytes(
+        &mut self,
+        name: &str,
+        (rows, element): (usize, usize),
+        pointers: &[usize],
+        columns: &[usize],
+        values: &[u8],
+    ) -> Result<(), DataError> {
+        let count = values.len() / element.max(1);
+        self.add_matrix(name, (rows, element), pointers, columns, count, |place| {
+            place.copy_from_slice(&values[..place.len()]);
+        })
+    }
+
+    fn add_matrix(
+        &mut self,
+        name: &str,
+        (rows, element): (usize, usize),
+        pointers: &[usize],
+        columns: &[usize],
+        values: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), DataError> {
+        const CALL: &str = "register_matrix";
+        let (rank, size) = self.seat.ok_or(DataError::NoRank { call: CALL })?;
+        if self.names().any(|other| other == name) {
+            return Err(DataError::Twice { name: name.to_owned() });
+        }
+        let unfit = |reason| DataError::Rows { call: CALL, name: name.to_owned(), reason };
+        if element == 0 {
+            return Err(unfit("its elements have 0 bytes".to_owned()));
+        }
+        let own = block_of(rows, size, rank);
+        let base = check(&own, rows, pointers, columns, values).map_err(unfit)?;
+        let bytes = values.saturating_mul(element);
+        let mut block = Block::new(bytes).map_err(|error| DataError::Memory {
+            call: CALL,
+            name: name.to_owned(),
+            bytes,
+            reason: error.to_string(),
+        })?;
+        fill(block.bytes_mut());
+        let described = DescribedMatrix { name: name.to_owned(), rows, element, base };
+        let columns: Vec<usize> = columns.iter().map(|column| column - base).collect();
+        let made = MatrixRows::new(&described, &own, pointers.to_vec(), &columns, block);
+        self.matrices.push(Matrix::new(described, made.map_err(unfit)?));
+        Ok(())
+    }
+
+    /// Adds a vector of zeros with an element for each row of a matrix. This rank's part has the
+    /// elements of its rows, and after them its ghosts: copies of the elements that its rows are
+    /// multiplied with and other ranks own, which
+    /// [`World::exchange_halo`](crate::World::exchange_halo) fills. A resize moves the elements; ghosts are zero
+    /// afterwards. Local; called in the same way by all ranks.
+    ///
+    /// # Errors
+    /// As [`register`](Self::register), and [`DataError::Unknown`] for the matrix.
+    #[doc(alias = "QUO_world_vector_add")]
+    pub fn register_vector<T: Element>(
+        &mut self,
+        name: &str,
+        matrix: &str,
+    ) -> Result<Array<T>, DataError> {
+        self.register_vector_bytes(name, size_of::<T>(), matrix)?;
+        self.array(name)
+    }
+
+    /// Adds a vector as [`register_vector`](Self::register_vector) does, with elements of `element`
+    /// bytes.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn register_vector_bytes(
+        &mut self,
+        name: &str,
+        element: usize,
+        matrix: &str,
+    ) -> Result<(), DataError> {
+        const CALL: &str = "register_vector";
+        let found = self.matrix_of(CALL, matrix)?;
+        let (rows, ghosts) = (found.described.rows, found.rows.ghosts.len());
+        self.add(name, element, Pattern::block(rows), None)?;
+        let grown = self.named_mut(CALL, name).and_then(|entry| {
+            entry.described.matrix = Some(matrix.to_owned());
+            entry.add_ghosts(CALL, ghosts)
+        });
+        if grown.is_err() {
+            self.entries.pop();
+        }
+        grown
+    }
+
+    /// Returns this rank's rows of a matrix, also on a joiner. Local.
+    ///
+    /// # Errors
+    /// [`DataError::Unknown`], [`DataError::Element`] if the size of its elements differs.
+    pub fn matrix<T: Element>(&self, name: &str) -> Result<MatrixPart<'_, T>, DataError> {
+        let part = self.matrix_bytes(name)?;
+        self.check_element::<T>("matrix", name)?;
+        let MatrixPart { first, pointers, columns, ghosts, values } = part;
+        Ok(MatrixPart { first, pointers, columns, ghosts, values: elements(values) })
+    }
+
+    /// Returns this rank's rows of a matrix with the bytes of its values. Local.
+    ///
+    /// # Errors
+    /// [`DataError::Unknown`].
+    pub fn matrix_bytes(&self, name: &str) -> Result<MatrixPart<'_, u8>, DataError> {
+        let rows = &self.matrix_of("matrix", name)?.rows;
+        Ok(MatrixPart {
+            first: rows.first,
+            pointers: &rows.pointers,
+            columns: &rows.columns,
+            ghosts: &rows.ghosts,
+            values: rows.values.bytes(),
+        })
+    }
+
+    /// Returns the values of this rank's rows of a matrix for writing. Local.
+    ///
+    /// # Errors
+    /// As [`matrix`](Self::matrix).
+    pub fn matrix_values_mut<T: Element>(&mut self, name: &str) -> Result<&mut [T], DataError> {
+        self.check_element::<T>("matrix_values_mut", name)?;
+        self.matrix_bytes_mut(name).map(elements_mut)
+    }
+
+    /// Returns the bytes of the values of this rank's rows of a matrix for writing. Local.
+    ///
+    /// # Errors
+    /// [`DataError::Unknown`].
+    pub fn matrix_bytes_mut(&mut self, name: &str) -> Result<&mut [u8], DataError> {
+        let found = self.matrices.iter().position(|matrix| matrix.described.name == name);
+        let found = found.ok_or_else(|| self.unknown("matrix", name))?;
+        Ok(self.matrices[found].rows.values.bytes_mut())
+    }
+
+    /// Number of ghosts at the end of this rank's part of an array; 0 for one that is no vector of a
+    /// matrix. Local.
+    ///
+    /// # Errors
+    /// [`DataError::Unknown`].
+    pub fn ghosts(&self, name: &str) -> Result<usize, DataError> {
+        self.named("ghosts", name).map(|entry| entry.ghosts)
+    }
+
+    fn matrix_of(&self, call: &'static str, name: &str) -> Result<&Matrix, DataError> {
+        let found = self.matrices.iter().find(|matrix| matrix.described.name == name);
+        found.ok_or_else(|| self.unknown(call, name))
+    }
+
+    fn check_element<T>(&self, call: &'static str, name: &str) -> Result<(), DataError> {
+        let (expected, found) = (size_of::<T>(), self.matrix_of(call, name)?.described.element);
+        if expected == found {
+            return Ok(());
+        }
+        Err(DataError::Element { call, name: name.to_owned(), expected, found })
+    }
+
+    /// Returns the matrix of a vector if it has no plan yet for filling the ghosts.
+    pub(crate) fn unplanned(
+        &self,
+        call: &'static str,
+        name: &str,
+    ) -> Result<Option<String>, DataError> {
+        let Some(matrix) = &self.named(call, name)?.described.matrix else { return Ok(None) };
+        let lacks = self.matrix_of(call, matrix)?.plan.is_none();
+        Ok(lacks.then(|| matrix.clone()))
+    }
+
+    /// Makes the plan of a matrix: each rank asks the owners of its ghosts. Collective over the ranks,
+    /// which are connected.
+    pub(crate) fn make_plan(
+        &mut self,
+        call: &'static str,
+        name: &str,
+        limits: &WaitLimits<'_>,
+    ) -> Result<(), DataError> {
+        let matrix = self.matrix_of(call, name)?;
+        let mut plan = Vec::new();
+        if let Some(group) = &self.halo_group {
+            let (me, ranks) = (group.rank(), group.size());
+            let wanted = matrix.wanted(ranks);
+            let counts: Vec<(usize, usize)> =
+                wanted.iter().map(|(owner, ghosts)| (*owner, ghosts.len())).collect();
+            let all = exchange(call, group, &counts, limits)?;
+            let mut asked = Vec::new();
+            for (rank, counts) in all.iter().enumerate() {
+                if let Some((_, count)) = counts.iter().find(|(owner, _)| *owner == me) {
+                    let place = vec![0; count * size_of::<u64>()];
+                    asked.push((rank, group.begin_receive(rank, place, TAG_OF_PLANS)?));
+                }
+            }
+            let mut sent = Vec::new();
+            for (owner, ghosts) in &wanted {
+                let question = matrix.question(*owner, ghosts, ranks);
+                sent.push(group.begin_send(*owner, question, TAG_OF_PLANS)?);
+            }
+            let mut neighbours: std::collections::BTreeMap<usize, (Vec<u8>, _)> =
+                wanted.into_iter().map(|(rank, ghosts)| (rank, (Vec::new(), ghosts))).collect();
+            for (rank, transfer) in asked {
+                neighbours.entry(rank).or_insert((Vec::new(), 0..0)).0 = transfer.finish(limits)?;
+            }
+            for transfer in sent {
+                transfer.finish(limits)?;
+            }
+            for (rank, (question, ghosts)) in neighbours {
+                let unfit = || DataError::Rows {
+                    call,
+                    name: name.to_owned(),
+                    reason: format!(
+                        "rank {rank} has a ghost that this rank does not own: register the same number of rows everywhere"
+                    ),
+                };
+                plan.push(Arc::new(matrix.asked(rank, &question, ghosts).ok_or_else(unfit)?));
+            }
+        }
+        let found = self.matrices.iter_mut().find(|matrix| matrix.described.name == name);
+        if let Some(matrix) = found {
+            matrix.plan = Some(plan);
+        }
+        Ok(())
+    }
+
+    /// Adds ghosts to the moved vectors, after their matrices have arrived.
+    pub(super) fn grow_vectors(&self, arrays: &mut [Entry]) -> Result<(), DataError> {
+        for entry in arrays {
+            if let Some(name) = entry.described.matrix.clone() {
+                let ghosts = self.matrix_of("move", &name)?.next_ghosts();
+                entry.add_ghosts("move", ghosts)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Checks the rows that a rank registers, and returns the number that its columns count from.
+fn check(
+    own: &std::ops::Range<usize>,
+    rows: usize,
+    pointers: &[usize],
+    columns: &[usize],
+    values: usize,
+) -> Result<usize, String> {
+    let (expected, found) = (own.len() + 1, pointers.len());
+    if expected != found {
+        return Err(format!(
+            "this rank has the {} rows from row {} on, in blocks of one size over the ranks, so {expected} pointers; {found} were given",
+            own.len(),
+            own.start
+        ));
+    }
+    let base = match pointers.first() {
+        Some(&base @ (0 | 1)) => base,
+        other => {
+            let found = other.copied().unwrap_or(0);
+            return Err(format!(
+                "pointers begin at {found}: on each rank they begin at 0, or at 1"
+            ));
+        }
+    };
+    if let Some(row) = pointers.windows(2).position(|pair| pair[1] < pair[0]) {
+        let (before, after) = (pointers[row], pointers[row + 1]);
+        return Err(format!(
+            "row {row} of this rank ends at {after}, before its beginning {before}"
+        ));
+    }
+    let nonzeros = pointers.last().map_or(0, |last| last - base);
+    for (what, count) in [("columns", columns.len()), ("values", values)] {
+        if count != nonzeros {
+            return Err(format!(
+                "pointers end after {nonzeros} elements; {count} {what} were given"
+            ));
+        }
+    }
+    let wrong = columns.iter().position(|&column| column < base || column - base >= rows);
+    if let Some(at) = wrong {
+        let (column, last) = (columns[at], (rows + base).saturating_sub(1));
+        return Err(format!("element {at} is in column {column}; columns are {base} to {last}"));
+    }
+    Ok(base)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring(registry: &mut Registry) -> Result<(), DataError> {
+        registry.register_matrix("A", 3, &[1, 2, 4], &[2, 3, 1], &[1.0, 2.0, 3.0])
+    }
+
+    #[test]
+    fn vector_of_a_matrix_has_its_rows_and_ghosts() {
+        let mut registry = Registry::new(Some((0, 2)));
+        ring(&mut registry).unwrap();
+        let part = registry.matrix::<f64>("A").unwrap();
+        assert_eq!((part.first, part.pointers, part.ghosts), (0, &[1, 2, 4][..], &[3][..]));
+        assert_eq!((part.columns, part.values), (&[2, 3, 1][..], &[1.0, 2.0, 3.0][..]));
+        let x = registry.register_vector::<f64>("x", "A").unwrap();
+        assert_eq!(registry.local(x).unwrap().len(), 3);
+        assert_eq!(registry.ghosts("x"), Ok(1));
+        assert_eq!(registry.unplanned("call", "x"), Ok(Some("A".to_owned())));
+        registry.matrix_values_mut::<f64>("A").unwrap()[0] = 7.0;
+        assert_eq!(registry.matrix::<f64>("A").unwrap().values[0], 7.0);
+        assert!(matches!(registry.matrix::<f32>("A"), Err(DataError::Element { .. })));
+        assert!(matches!(registry.remove("A"), Err(DataError::Unfit { .. })));
+        let laid_out = registry.lay_out("x", Pattern::cyclic(3)).unwrap_err().to_string();
+        assert!(laid_out.contains("follows the lines of its matrix"), "{laid_out}");
+        registry.remove("x").unwrap();
+        registry.remove("A").unwrap();
+        assert!(registry.is_empty());
+    }
+
+    #[test]
+    fn rows_that_do_not_fit_are_refused_with_reason() {
+        let mut registry = Registry::new(Some((0, 2)));
+        let mut refused = |pointers: &[usize], columns: &[usize], values: &[f64]| {
+            registry.register_matrix("A", 3, pointers, columns, values).unwrap_err().to_string()
+        };
+        let short = refused(&[0, 1], &[0], &[1.0]);
+        assert!(
+            short.contains("the 2 rows from row 0 on") && short.contains("3 pointers; 2"),
+            "{short}"
+        );
+        assert!(refused(&[2, 2, 2], &[], &[]).contains("pointers begin at 2"));
+        assert!(refused(&[0, 2, 1], &[0], &[1.0]).contains("row 1 of this rank ends at 1"));
+        assert!(refused(&[0, 1, 2], &[0], &[1.0]).contains("1 columns were given"));
+        assert!(refused(&[0, 1, 1], &[0], &[]).contains("0 values were given"));
+        assert!(refused(&[0, 1, 1], &[3], &[1.0]).contains("column 3; columns are 0 to 2"));
+        assert!(refused(&[1, 2, 2], &[0], &[1.0]).contains("column 0; columns are 1 to 3"));
+        assert!(registry.is_empty());
+        ring(&mut registry).unwrap();
+        assert!(matches!(ring(&mut registry), Err(DataError::Twice { .. })));
+        let missing = registry.register_vector::<f64>("x", "B").unwrap_err().to_string();
+        assert!(missing.contains("`B`; this process has A."), "{missing}");
+    }
+}

@@ -6,7 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use quo_tests::{Checkout, Job, python_job, suite};
+use quo_tests::suite::Skipped;
+use quo_tests::{Checkout, Job, fortran_support, python_job, suite};
 
 const LIMIT: Duration = Duration::from_secs(200);
 
@@ -69,6 +70,10 @@ fn gray_scott_in_python_changes_few_lines() -> Result<()> {
     changes_few_lines("examples/gray-scott/plain.py", "examples/gray-scott/elastic.py")
 }
 
+fn conjugate_gradients_in_fortran_change_few_lines() -> Result<()> {
+    changes_few_lines("examples/cg/plain.F90", "examples/cg/elastic.F90")
+}
+
 /// Runs a plain program on one and on two ranks and an elastic one under random resizes. All write the
 /// same bytes, which are returned. `job` makes a job of a program with its arguments, without the
 /// file to write.
@@ -119,6 +124,25 @@ fn heat_in_cxx_computes_the_same_bits_under_random_resizes() -> Result<()> {
     Ok(())
 }
 
+fn conjugate_gradients_in_fortran_compute_same_bits_under_random_resizes() -> Result<()> {
+    fortran_support().map_err(|reason| Skipped(format!("{reason:#}")))?;
+    let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
+    let mut programs = Vec::new();
+    for name in ["plain", "elastic"] {
+        // Their modules have the same name.
+        let own = folder.path().join(format!("of-{name}"));
+        std::fs::create_dir(&own)?;
+        let program = checkout.compile_fortran(&format!("examples/cg/{name}.F90"), &own, &[])?;
+        programs.push((name, program));
+    }
+    let right = computes_the_same(|name, ranks, steps| {
+        let program = programs.iter().find(|(other, _)| *other == name).context("a program")?;
+        Ok(Job::new(ranks, &program.1).arg("144").arg(steps.to_string()))
+    })?;
+    ensure!(right.len() == 144 * 144 * 8, "{} bytes", right.len());
+    Ok(())
+}
+
 fn gray_scott_in_python_computes_same_bits_under_random_resizes() -> Result<()> {
     let right = computes_the_same(|name, ranks, steps| {
         let job = python_job(ranks, &format!("examples/gray-scott/{name}.py"))?;
@@ -131,6 +155,8 @@ fn gray_scott_in_python_computes_same_bits_under_random_resizes() -> Result<()> 
 suite! {
     heat_in_cxx_changes_few_lines
     heat_in_cxx_computes_the_same_bits_under_random_resizes
+    conjugate_gradients_in_fortran_change_few_lines
+    conjugate_gradients_in_fortran_compute_same_bits_under_random_resizes
     gray_scott_in_python_changes_few_lines
     gray_scott_in_python_computes_same_bits_under_random_resizes
 }

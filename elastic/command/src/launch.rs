@@ -22,6 +22,12 @@ pub struct Launch {
     /// Name of the job for `quo-elastic`, unless the program sets one
     #[arg(long)]
     name: Option<String>,
+    /// File with a plan of sizes, unless the program sets one
+    #[arg(long, value_name = "FILE", value_parser = plan_text)]
+    plan: Option<String>,
+    /// File to append events to, unless the program sets one
+    #[arg(long, value_name = "FILE", value_parser = absolute)]
+    log: Option<String>,
     /// Launch all processes now and park the spare ones
     #[arg(long)]
     parked: bool,
@@ -60,6 +66,19 @@ fn host(text: &str) -> Result<(String, u32), String> {
         Some((name, slots)) if !name.is_empty() && slots > 0 => Ok((name.to_owned(), slots)),
         _ => Err("a host with its number of slots, such as n1:8".to_owned()),
     }
+}
+
+/// Returns the text of a plan in a file.
+fn plan_text(path: &str) -> Result<String, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    text.parse::<elastic::plan::Plan>().map_err(|error| error.to_string())?;
+    Ok(text.trim_end().to_owned())
+}
+
+/// Returns a path from the root: ranks may be started in another folder.
+fn absolute(path: &str) -> Result<String, String> {
+    let path = std::path::absolute(path).map_err(|error| error.to_string())?;
+    path.into_os_string().into_string().map_err(|_| "the path is not UTF-8".to_owned())
 }
 
 /// An MPI by its launcher.
@@ -174,10 +193,19 @@ pub fn run(launch: &Launch) -> Result<u8> {
     Err(command.exec()).with_context(|| format!("launch: cannot run {shown}"))
 }
 
+/// Quotes a word for a shell, if it needs that.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-:,=%+".contains(letter);
+    if word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 fn text_of(plan: &Plan) -> String {
     let mut text = String::new();
     for (name, value) in &plan.variables {
-        text += &format!("{name}={value} ");
+        text += &format!("{name}={} ", quoted(value));
     }
     let words: Vec<_> = plan.words.iter().map(|word| word.to_string_lossy()).collect();
     text += &format!("{}\n", words.join(" "));
@@ -236,6 +264,12 @@ fn plan(
     if let Some(name) = &launch.name {
         plan.variable("QUO_ELASTIC_NAME", name.clone());
         plan.because(format!("the job is known to quo-elastic as {name}"));
+    }
+    if let Some(text) = &launch.plan {
+        plan.variable("QUO_ELASTIC_PLAN", text.clone());
+    }
+    if let Some(path) = &launch.log {
+        plan.variable("QUO_ELASTIC_LOG", path.clone());
     }
     if !launch.hosts.is_empty() {
         let list: Vec<String> =
@@ -412,6 +446,24 @@ mod tests {
         assert!(text.contains("- MPICH 4.0.2: MPICH 4 cannot start processes, so 4"), "{text}");
         let text = planned(OPEN_MPI_4, "-n 2..4 ./app", &[]).unwrap();
         assert!(text.contains("- Open MPI 4.1.4: 2 processes are launched, up to 2"), "{text}");
+    }
+
+    #[test]
+    fn plan_and_log_are_variables_of_the_ranks() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("plan");
+        std::fs::write(&file, "at 3: size 2\nafter 5s: grow 1 # more\n").unwrap();
+        let line = format!("-n 1..4 --plan {} --log events.json ./app", file.display());
+        let text = planned(OPEN_MPI_4, &line, &[]).unwrap();
+        assert!(text.contains("PLAN='at 3: size 2\nafter 5s: grow 1 # more' "), "{text}");
+        let log = std::path::absolute("events.json").unwrap();
+        assert!(text.contains(&format!("QUO_ELASTIC_LOG={} ", log.display())), "{text}");
+        assert!(text.contains("-x QUO_ELASTIC_PLAN -x QUO_ELASTIC_LOG ./app"), "{text}");
+        std::fs::write(&file, "at 3: size two\n").unwrap();
+        let wrong = planned(OPEN_MPI_4, &line, &[]).unwrap_err().to_string();
+        assert!(wrong.contains("--plan") && wrong.contains("line 1, column 12"), "{wrong}");
+        let missing = planned(OPEN_MPI_4, "-n 1..4 --plan no/such ./app", &[]).unwrap_err();
+        assert!(missing.to_string().contains("No such file"), "{missing}");
     }
 
     #[test]

@@ -35,10 +35,28 @@ impl FromStr for Plan {
             if steps.len() == MOST_STEPS {
                 return Err(words.wrong(format!("a plan has at most {MOST_STEPS} steps")));
             }
-            steps.push(step(&mut words)?);
+            let step = step(&mut words).map_err(|error| match path(text) {
+                Some(path) => PlanError {
+                    cause: format!(
+                        "the text of a plan is expected, not the path of its file, {path:?}"
+                    ),
+                    ..error
+                },
+                None => error,
+            });
+            steps.push(step?);
         }
         Ok(Plan { steps })
     }
+}
+
+/// Returns a text that is no plan, but the path of a file: one line that begins with a word with a
+/// slash, or has one word only, none that begins a step.
+fn path(text: &str) -> Option<&str> {
+    let text = text.trim();
+    let first = text.split_whitespace().next()?;
+    let is_word = first == text && !matches!(first, "at" | "after");
+    (!text.contains('\n') && (is_word || first.contains('/'))).then_some(text)
 }
 
 fn step(words: &mut Words<'_>) -> Result<Step, PlanError> {

@@ -119,6 +119,8 @@ mod tests {
         assert!(options.log.is_some_and(|log| log.ends_with("events.json")));
         let wrong = given(WorldOptions::new(), "at iteration 3: size no").unwrap_err();
         assert!(wrong.starts_with("QUO_ELASTIC_PLAN: plan, line 1"), "{wrong}");
+        let path = given(WorldOptions::new(), "plans/of the week").unwrap_err();
+        assert!(path.contains("not the path of its file, \"plans/of the week\""), "{path}");
         let own = WorldOptions::new().log("own.json");
         assert!(given(own, "").unwrap().log.is_some_and(|log| log.ends_with("own.json")));
     }

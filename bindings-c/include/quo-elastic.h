@@ -636,6 +636,10 @@ typedef struct QUO_matrix_part_t {
         sizeof(QUO_matrix_part_t), 0, 0, 0, NULL, NULL, NULL, NULL                                 \
     }
 
+/** Returns the rank that an item belongs to, among so many ranks; the same on all ranks. Must call no function
+    of this header. */
+typedef int (*QUO_owner_t)(void *data, const void *item, int ranks);
+
 /** Result of the last committed move of arrays, in bytes. Set size to sizeof. */
 typedef struct QUO_move_metrics_t {
     /** sizeof(QUO_move_metrics_t), so that fields can be appended. */
@@ -1494,11 +1498,90 @@ QUO_world_matrix(QUO_world w,
                  QUO_matrix_part_t *out_part);
 
 /**
- * Removes an array, a matrix or callbacks. Local; called alike by all, outside of resizes.
+ * Adds a list of items, such as particles, of which each rank holds any number, none at first. Each commit moves the items
+ * to their owners among the new ranks; QUO_world_migrate() does so among the present ones. Local; all processes that can be
+ * ranks make the same call, also parked ones.
+ *
+ * @code{.c}
+ * static int owner(void *data, const void *item, int ranks) // a slab of the box for each rank
+ * {
+ *     return (int)(((const particle_t *)item)->x * ranks);
+ * }
+ *
+ * QUO_world_items_add(w, "particles", sizeof(particle_t), owner, NULL);
+ * if (QUO_WORLD_NEW == status) QUO_world_items_resize(w, "particles", count); // and set them
+ *
+ * QUO_world_migrate(w, "particles"); // in each step
+ * QUO_world_items(w, "particles", &items, &count);
+ * @endcode
+ *
+ * @param[in] w       A world.
+ * @param[in] name    A name that no array, matrix, callback or other list has.
+ * @param[in] element Bytes of an item, which has no addresses in it.
+ * @param[in] owner   Called for each item until QUO_world_array_remove().
+ * @param[in] data    Passed to it.
+ * @retval QUO_ERR_INVLD_ARG The name is taken, owner is NULL, or element is 0.
+ */
+int
+QUO_world_items_add(QUO_world w,
+                    const char *name,
+                    size_t element,
+                    QUO_owner_t owner,
+                    void *data);
+
+/**
+ * Gives the items of this rank. Local.
+ *
+ * @param[in]  w         A world.
+ * @param[in]  name      The list.
+ * @param[out] out_items The first one's address, until the next migration, commit or change of their number. Not NULL
+ *                       without items, but not to be read then.
+ * @param[out] out_count Number of items.
+ * @retval QUO_ERR_NOT_FOUND There is no such list.
+ */
+int
+QUO_world_items(QUO_world w,
+                const char *name,
+                void **out_items,
+                size_t *out_count);
+
+/**
+ * Sets the number of items of this rank: the first ones stay, new ones are zero. Local, outside of resizes.
+ *
+ * @param[in] w     A world.
+ * @param[in] name  The list.
+ * @param[in] count Number of items.
+ * @retval QUO_ERR_NOT_FOUND There is no such list.
+ * @retval QUO_ERR_OOR       No memory is left; nothing has changed.
+ * @retval QUO_ERR_STATE     This process is no rank, or in a resize.
+ */
+int
+QUO_world_items_resize(QUO_world w,
+                       const char *name,
+                       size_t count);
+
+/**
+ * Moves each item of a list to its owner. The items of a rank are then in the order of the ranks that they were on, and keep
+ * their order of before among these. Collective over the world; waits for other ranks as long as they compute.
  *
  * @param[in] w    A world.
- * @param[in] name The array, the matrix, or the callbacks.
- * @retval QUO_ERR_NOT_FOUND There is no array, matrix or callback of that name.
+ * @param[in] name The list.
+ * @retval QUO_ERR_INVLD_ARG   An owner is no rank: the same on all ranks, and nothing has moved.
+ * @retval QUO_ERR_NOT_FOUND   There is no such list.
+ * @retval QUO_ERR_STATE       This process is no rank, or in a resize.
+ * @retval QUO_ERR_DEAD_MEMBER A rank of this node has ended.
+ * @retval QUO_ERR_MPI         MPI failed.
+ */
+int
+QUO_world_migrate(QUO_world w,
+                  const char *name);
+
+/**
+ * Removes an array, a matrix, a list of items or callbacks. Local; called alike by all, outside of resizes.
+ *
+ * @param[in] w    A world.
+ * @param[in] name The array, the matrix, the list or the callbacks.
+ * @retval QUO_ERR_NOT_FOUND There is no array, matrix, list or callback of that name.
  * @retval QUO_ERR_STATE     The matrix has vectors: remove them first.
  */
 int

@@ -7,6 +7,7 @@ module quo_elastic
   use quo_world_requests, not_for_programs => forget_events
   use quo_world_arrays
   use quo_world_matrices
+  use quo_world_lists
   use quo_psets
   implicit none
   public

@@ -298,6 +298,33 @@ module quo_elastic_c
       type(c_ptr), value :: w, part
       character(kind=c_char), intent(in) :: name(*)
     end function c_world_matrix
+    integer(c_int) function c_world_items_add(w, name, element, owner, data) &
+      bind(c, name="QUO_world_items_add")
+      import :: c_char, c_funptr, c_int, c_ptr, c_size_t
+      type(c_ptr), value :: w, data
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), value :: element
+      type(c_funptr), value :: owner
+    end function c_world_items_add
+    integer(c_int) function c_world_items(w, name, items, count) bind(c, name="QUO_world_items")
+      import :: c_char, c_int, c_ptr, c_size_t
+      type(c_ptr), value :: w
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_ptr), intent(inout) :: items
+      integer(c_size_t), intent(inout) :: count
+    end function c_world_items
+    integer(c_int) function c_world_items_resize(w, name, count) &
+      bind(c, name="QUO_world_items_resize")
+      import :: c_char, c_int, c_ptr, c_size_t
+      type(c_ptr), value :: w
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), value :: count
+    end function c_world_items_resize
+    integer(c_int) function c_world_migrate(w, name) bind(c, name="QUO_world_migrate")
+      import :: c_char, c_int, c_ptr
+      type(c_ptr), value :: w
+      character(kind=c_char), intent(in) :: name(*)
+    end function c_world_migrate
     integer(c_int) function c_world_array_remove(w, name) bind(c, name="QUO_world_array_remove")
       import :: c_char, c_int, c_ptr
       type(c_ptr), value :: w

@@ -133,7 +133,7 @@ fn unworkable_size_is_given_up_and_missing_data_reported() -> Result<()> {
 fn a_joiner_without_a_callback_is_not_let_in() -> Result<()> {
     let outcome = arrays(3, &["shared", "2", "3^", "1"])?;
     let said = lines(&outcome);
-    let right = "still 2: rank 2: the joiner has no callback `words`, which rank 0 has";
+    let right = "still 2: rank 2: the joiner has no callback or items `words`, which rank 0 has";
     ensure!(said.len() == 2 && said[0] == right, "{}", outcome.report());
     Ok(())
 }

@@ -253,6 +253,14 @@ fn in_c_matrix_rows_and_ghosts_are_right_after_all_resizes() -> Result<()> {
     is_ok(&in_c("matrix", 8, &[])?)
 }
 
+fn in_c_items_follow_their_owners_and_none_is_lost() -> Result<()> {
+    is_ok(&in_c("items", 4, &[])?)
+}
+
+fn in_fortran_items_follow_their_owners_and_none_is_lost() -> Result<()> {
+    is_ok(&in_fortran("tests/programs/elastic_items.F90", &[], 4, &[])?)
+}
+
 /// Checks that a program has gone through all sizes, and found its cells right.
 fn has_right_cells(outcome: &Outcome) -> Result<()> {
     is_ok(outcome)?;
@@ -308,6 +316,8 @@ quo_tests::suite! {
     c_options_decide_which_requests_are_accepted
     c_requests_events_and_background_moves_are_as_in_rust
     in_c_cells_edges_and_ghost_cells_are_right_after_resizes
+    in_c_items_follow_their_owners_and_none_is_lost
+    in_fortran_items_follow_their_owners_and_none_is_lost
     in_c_matrix_rows_and_ghosts_are_right_after_all_resizes
     in_fortran_cells_edges_and_ghost_cells_are_right_after_resizes
     c_moves_that_are_given_up_leave_the_arrays

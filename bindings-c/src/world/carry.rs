@@ -1,4 +1,4 @@
-//! Data that the program moves itself.
+//! Data that the program moves itself, and items that it gives owners.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
@@ -8,7 +8,7 @@ use elastic::data::{Carry, Seats};
 
 use super::{invalid_state, with};
 use crate::guard::{Failure, Mark, entry};
-use crate::types::{Bytes, Growing, In, QUO_world_t, Text, int};
+use crate::types::{Bytes, Growing, In, QUO_world_t, RawOut, Text, int};
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -147,6 +147,101 @@ pub extern "C" fn QUO_carry_give(new_rank: c_int, data: Bytes, length: usize) ->
                 Some((_, before)) => before.extend(bytes),
                 None => given.push((rank, bytes)),
             }
+            Ok(())
+        })
+    })
+}
+
+pub type QUO_owner_t = Option<unsafe extern "C" fn(*mut c_void, *const c_void, c_int) -> c_int>;
+
+/// The function of the program that gives the owners of items, and what it gets.
+struct Owner {
+    owner: unsafe extern "C" fn(*mut c_void, *const c_void, c_int) -> c_int,
+    data: *mut c_void,
+}
+
+impl Owner {
+    /// Returns the owner of an item; the largest number for an answer that is no rank.
+    fn of(&self, item: &[u8], ranks: usize) -> usize {
+        let Ok(ranks) = int(ranks) else { return usize::MAX };
+        let _outside = Mark::outside();
+        // SAFETY: by the contract of the C interface the function takes these arguments, and may be
+        // called until the items are removed; the item lives until it returns.
+        let rank = unsafe { (self.owner)(self.data, item.as_ptr().cast(), ranks) };
+        usize::try_from(rank).unwrap_or(usize::MAX)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_items_add(
+    w: *mut QUO_world_t,
+    name: Text,
+    element: usize,
+    owner: QUO_owner_t,
+    data: *mut c_void,
+) -> c_int {
+    entry("QUO_world_items_add", || {
+        with(w, |open| {
+            let name = name.read("name")?;
+            let owner = owner.ok_or_else(|| Failure::invalid("the argument owner is NULL"))?;
+            let owner = Owner { owner, data };
+            let of_bytes = move |item: &[u8], ranks| owner.of(item, ranks);
+            open.data_mut()?.register_items_bytes(&name, element, Box::new(of_bytes))?;
+            Ok(())
+        })
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_items(
+    w: *mut QUO_world_t,
+    name: Text,
+    out_items: RawOut<*mut c_void>,
+    out_count: RawOut<usize>,
+) -> c_int {
+    entry("QUO_world_items", || {
+        let items = out_items.checked_null("out_items");
+        with(w, |open| {
+            let (name, items, count) =
+                (name.read("name")?, items?, out_count.checked("out_count")?);
+            let arrays = open.arrays()?.0;
+            let bytes = arrays.items_bytes(&name)?;
+            count.set(bytes.len() / arrays.item_size(&name)?);
+            // Items can be read while they are moved.
+            items.set(if open.is_moving() {
+                bytes.as_ptr().cast_mut().cast()
+            } else {
+                open.data_mut()?.items_bytes_mut(&name)?.as_mut_ptr().cast()
+            });
+            Ok(())
+        })
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_items_resize(w: *mut QUO_world_t, name: Text, count: usize) -> c_int {
+    entry("QUO_world_items_resize", || {
+        with(w, |open| {
+            let name = name.read("name")?;
+            if open.has_window() {
+                return Err(invalid_state("items are added and removed outside of resizes"));
+            }
+            open.data_mut()?.resize_items(&name, count)?;
+            Ok(())
+        })
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_migrate(w: *mut QUO_world_t, name: Text) -> c_int {
+    entry("QUO_world_migrate", || {
+        with(w, |open| {
+            let name = name.read("name")?;
+            if open.is_serial() {
+                open.data_mut()?.migrate(&name)?;
+                return Ok(());
+            }
+            open.world_mut()?.migrate(&name)?;
             Ok(())
         })
     })

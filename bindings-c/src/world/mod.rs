@@ -9,7 +9,7 @@
 //! - [`arrays`]: arrays that are moved by resizes;
 //! - [`matrices`]: sparse matrices that are moved by resizes, and their vectors;
 //! - [`run`]: the main loop, owned by the library;
-//! - [`carry`]: data that the program moves itself;
+//! - [`carry`]: data that the program moves itself, and lists of items such as particles;
 //! - [`program`]: the functions of `quo-program.h`, which run arrays of elements;
 //! - `error`: the code of each error.
 #![allow(unsafe_code)]

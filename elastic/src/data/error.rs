@@ -103,12 +103,12 @@ pub enum DataError {
         /// The state of the registry.
         reason: &'static str,
     },
-    /// Rows of a matrix do not fit.
+    /// Rows of a matrix, or items, do not fit.
     #[error("{call}: `{name}`: {reason}")]
     Rows {
         /// The call.
         call: &'static str,
-        /// The matrix.
+        /// The matrix, or the list of items.
         name: String,
         /// The wrong value, and the right ones.
         reason: String,

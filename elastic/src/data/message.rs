@@ -17,6 +17,11 @@ pub(super) const TAG_OF_CARRIED: u16 = 1 << 14;
 /// Callbacks have the tags below this one.
 pub(super) const TAG_OF_INDICES: u16 = TAG_OF_CARRIED + 1024;
 
+/// Tag of the questions from which plans are made, over the communicator of exchanges.
+pub(super) const TAG_OF_PLANS: u16 = 2;
+/// Tag of items on their way to owners, over the communicator of exchanges.
+pub(super) const TAG_OF_ITEMS: u16 = 3;
+
 /// Result of a move: bytes of this process and of all processes, and the duration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Moved {
@@ -172,6 +177,47 @@ pub(super) struct Agreed {
     pub next: u64,
 }
 
+/// Sends pieces to ranks, and returns the pieces for this rank, by ascending rank, its own included. If
+/// one rank has a reason instead, all fail with it. Collective over the group.
+pub(super) fn pass(
+    call: &'static str,
+    group: &MpiGroup,
+    given: Result<Vec<(usize, Vec<u8>)>, String>,
+    tag: u16,
+    limits: &WaitLimits<'_>,
+) -> Result<Vec<(usize, Vec<u8>)>, DataError> {
+    type Sizes = Vec<(usize, usize)>;
+    let me = group.rank();
+    let sizes: Result<Sizes, String> = match &given {
+        Ok(given) => Ok(given.iter().map(|(rank, piece)| (*rank, piece.len())).collect()),
+        Err(reason) => Err(reason.clone()),
+    };
+    let all: Vec<Result<Sizes, String>> = exchange(call, group, &sizes, limits)?;
+    let mut coming = Vec::new();
+    for (rank, sizes) in all.into_iter().enumerate() {
+        let sizes = sizes.map_err(|reason| DataError::Failed { rank, reason })?;
+        if let Some((_, size)) = sizes.into_iter().find(|(to, _)| *to == me && rank != me) {
+            coming.push((rank, group.begin_receive(rank, vec![0; size], tag)?));
+        }
+    }
+    let (mut sent, mut received) = (Vec::new(), Vec::new());
+    for (rank, piece) in given.unwrap_or_default() {
+        if rank == me {
+            received.push((rank, piece));
+        } else {
+            sent.push(group.begin_send(rank, piece, tag)?);
+        }
+    }
+    for (rank, transfer) in coming {
+        received.push((rank, transfer.finish(limits)?));
+    }
+    for transfer in sent {
+        transfer.finish(limits)?;
+    }
+    received.sort_by_key(|&(rank, _)| rank);
+    Ok(received)
+}
+
 /// Returns the arrays and matrices to move.
 pub(super) fn agreed(all: &[HeldArrays]) -> Result<Agreed, DataError> {
     let disagree = |rank, reason| Err(DataError::Disagree { rank, reason });
@@ -199,11 +245,11 @@ pub(super) fn agreed(all: &[HeldArrays]) -> Result<Agreed, DataError> {
         }
         if let Some(name) = lacking(&right.callbacks, &holds.callbacks) {
             let who = if holds.arrays.is_some() { "it" } else { "the joiner" };
-            let reason = format!("{who} has no callback `{name}`, which rank {first} has");
+            let reason = format!("{who} has no callback or items `{name}`, which rank {first} has");
             return disagree(rank, reason);
         }
         if let Some(name) = lacking(&holds.callbacks, &right.callbacks) {
-            let reason = format!("its callback `{name}` is one that rank {first} has not");
+            let reason = format!("its callback or items `{name}` are missing on rank {first}");
             return disagree(rank, reason);
         }
     }
@@ -337,9 +383,12 @@ mod tests {
         let (rank, said) = reason(&[first.clone(), holds(None)]);
         assert_eq!(
             (rank, said.as_str()),
-            (1, "the joiner has no callback `mesh`, which rank 0 has")
+            (1, "the joiner has no callback or items `mesh`, which rank 0 has")
         );
         let (rank, said) = reason(&[holds(Some(&[])), first]);
-        assert_eq!((rank, said.as_str()), (1, "its callback `mesh` is one that rank 0 has not"));
+        assert_eq!(
+            (rank, said.as_str()),
+            (1, "its callback or items `mesh` are missing on rank 0")
+        );
     }
 }

@@ -39,10 +39,11 @@
 //! | one array moved once | `once.rs` |
 //! | ghost cells between resizes: messages of one array, and the calls | `halo.rs`, `exchange.rs` |
 //! | sparse matrices in rows: their move; vectors with ghost columns | `matrix.rs`, `vectors.rs` |
+//! | lists of items such as particles: on a rank; their ways to owners | `items.rs`, `migrate.rs` |
 //! | arrays along the nonzeros of a sparse matrix | `compressed.rs`, `matrix_index.rs` |
 //! | data that only the program understands | `carry.rs` |
 //!
-//! floors: error < element < pattern < block < matrix_index < message < array_transfer < carry < matrix < halo < registry < exchange < vectors < compressed < moving < once
+//! floors: error < element < pattern < block < matrix_index < message < array_transfer < carry < matrix < items < halo < registry < exchange < vectors < migrate < compressed < moving < once
 
 mod array_transfer;
 mod block;
@@ -52,9 +53,11 @@ mod element;
 mod error;
 mod exchange;
 mod halo;
+mod items;
 mod matrix;
 mod matrix_index;
 mod message;
+mod migrate;
 mod moving;
 mod once;
 mod pattern;

@@ -326,7 +326,7 @@ impl Registry {
                 .then(|| self.entries.iter().map(|entry| entry.described.clone()).collect()),
             matrices: self.matrices.iter().map(|matrix| matrix.described.clone()).collect(),
             next: self.next,
-            callbacks: self.callbacks.iter().map(|(name, _)| name.clone()).collect(),
+            callbacks: self.carried().map(str::to_owned).collect(),
             reason,
         }
     }

@@ -7,6 +7,7 @@ use quo_mpi::MpiGroup;
 use super::block::{Block, ProcessToken};
 use super::element::{elements, elements_mut};
 use super::halo::HaloExchange;
+use super::items::Items;
 use super::matrix::Matrix;
 use super::matrix_index::MatrixIndex;
 use super::message::{Described, Moved};
@@ -73,6 +74,8 @@ pub struct Registry {
     pub(super) seat: Option<(usize, usize)>,
     pub(super) entries: Vec<Entry>,
     pub(super) matrices: Vec<Matrix>,
+    /// By ascending name.
+    pub(super) items: Vec<Items>,
     pub(super) callbacks: Vec<(String, Box<dyn Carry>)>,
     pub(super) next: u64,
     pub(super) state: State,
@@ -188,13 +191,17 @@ impl Registry {
         Ok(())
     }
 
-    /// Removes an array, a matrix or a callback. Local; called in the same way by all ranks.
+    /// Removes an array, a matrix, items or a callback. Local; called in the same way by all ranks.
     ///
     /// # Errors
     /// [`DataError::Unknown`]; [`DataError::Unfit`] for a matrix that has vectors.
     pub fn remove(&mut self, name: &str) -> Result<(), DataError> {
         if let Some(found) = self.callbacks.iter().position(|(other, _)| other == name) {
             self.callbacks.remove(found);
+            return Ok(());
+        }
+        if let Some(found) = self.items.iter().position(|items| items.name == name) {
+            self.items.remove(found);
             return Ok(());
         }
         if let Some(found) = self.matrices.iter().position(|other| other.described.name == name) {
@@ -211,18 +218,18 @@ impl Registry {
         Ok(())
     }
 
-    /// Returns the names of arrays, of matrices, both in the order of registration, and of callbacks.
-    /// Local.
+    /// Returns the names of arrays and matrices, in the order of registration, and of items and
+    /// callbacks. Local.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let arrays = self.entries.iter().map(|entry| entry.described.name.as_str());
         let matrices = self.matrices.iter().map(|matrix| matrix.described.name.as_str());
-        arrays.chain(matrices).chain(self.callbacks.iter().map(|(name, _)| name.as_str()))
+        arrays.chain(matrices).chain(self.carried())
     }
 
     /// Returns true if there are no data to move. Local.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.matrices.is_empty() && self.callbacks.is_empty()
+        self.entries.is_empty() && self.matrices.is_empty() && self.carried().next().is_none()
     }
 
     /// Returns an array by its name, which is how a joiner gets it. Local.
@@ -348,12 +355,21 @@ impl Registry {
         self.last.as_ref()
     }
 
-    /// Returns callbacks and matrices, which move pieces without a schedule, by name.
+    /// Returns the names of items and callbacks, which joiners have already.
+    pub(super) fn carried(&self) -> impl Iterator<Item = &str> {
+        let items = self.items.iter().map(|items| items.name.as_str());
+        items.chain(self.callbacks.iter().map(|(name, _)| name.as_str()))
+    }
+
+    /// Returns callbacks, items and matrices, which move pieces without a schedule, by name.
     pub(super) fn carriers(&mut self) -> impl Iterator<Item = (String, &mut dyn Carry)> {
         let callbacks = self.callbacks.iter_mut();
         let callbacks = callbacks.map(|(name, callback)| (name.clone(), &mut **callback as _));
+        let items = self.items.iter_mut().map(|items| (items.name.clone(), items as _));
         let matrices = self.matrices.iter_mut();
-        callbacks.chain(matrices.map(|matrix| (matrix.described.name.clone(), matrix as _)))
+        callbacks
+            .chain(items)
+            .chain(matrices.map(|matrix| (matrix.described.name.clone(), matrix as _)))
     }
 
     pub(super) fn named(&self, call: &'static str, name: &str) -> Result<&Entry, DataError> {

@@ -1,5 +1,6 @@
 //! Sparse matrices of the world, and vectors with an element for each row and each ghost column.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quo::group::{Group as _, WaitLimits};
@@ -7,12 +8,9 @@ use quo::group::{Group as _, WaitLimits};
 use super::block::Block;
 use super::element::{elements, elements_mut};
 use super::matrix::{Matrix, MatrixRows, block_of};
-use super::message::{DescribedMatrix, exchange};
+use super::message::{DescribedMatrix, TAG_OF_PLANS, pass};
 use super::registry::Entry;
 use super::{Array, DataError, Element, Pattern, Registry};
-
-/// Tag of the questions from which plans are made, over the communicator of exchanges.
-const TAG_OF_PLANS: u16 = 2;
 
 /// Rows of a sparse matrix on this rank. Numbers count from 0 or 1, as they did when it was
 /// registered.
@@ -262,30 +260,16 @@ impl Registry {
         let matrix = self.matrix_of(call, name)?;
         let mut plan = Vec::new();
         if let Some(group) = &self.halo_group {
-            let (me, ranks) = (group.rank(), group.size());
+            let ranks = group.size();
             let wanted = matrix.wanted(ranks);
-            let counts: Vec<(usize, usize)> =
-                wanted.iter().map(|(owner, ghosts)| (*owner, ghosts.len())).collect();
-            let all = exchange(call, group, &counts, limits)?;
-            let mut asked = Vec::new();
-            for (rank, counts) in all.iter().enumerate() {
-                if let Some((_, count)) = counts.iter().find(|(owner, _)| *owner == me) {
-                    let place = vec![0; count * size_of::<u64>()];
-                    asked.push((rank, group.begin_receive(rank, place, TAG_OF_PLANS)?));
-                }
-            }
-            let mut sent = Vec::new();
-            for (owner, ghosts) in &wanted {
-                let question = matrix.question(*owner, ghosts, ranks);
-                sent.push(group.begin_send(*owner, question, TAG_OF_PLANS)?);
-            }
-            let mut neighbours: std::collections::BTreeMap<usize, (Vec<u8>, _)> =
+            let questions = wanted
+                .iter()
+                .map(|(owner, ghosts)| (*owner, matrix.question(*owner, ghosts, ranks)));
+            let asked = pass(call, group, Ok(questions.collect()), TAG_OF_PLANS, limits)?;
+            let mut neighbours: BTreeMap<usize, (Vec<u8>, _)> =
                 wanted.into_iter().map(|(rank, ghosts)| (rank, (Vec::new(), ghosts))).collect();
-            for (rank, transfer) in asked {
-                neighbours.entry(rank).or_insert((Vec::new(), 0..0)).0 = transfer.finish(limits)?;
-            }
-            for transfer in sent {
-                transfer.finish(limits)?;
+            for (rank, question) in asked {
+                neighbours.entry(rank).or_insert((Vec::new(), 0..0)).0 = question;
             }
             for (rank, (question, ghosts)) in neighbours {
                 let unfit = || DataError::Rows {

@@ -67,18 +67,7 @@ impl World {
     /// As [`exchange_halo`](Self::exchange_halo).
     pub fn exchange_halo_begin(&mut self, name: &str) -> Result<(), Error> {
         const CALL: &str = "exchange_halo_begin";
-        if self.is_pending() {
-            let reason = "a resize is pending: begin is next";
-            return Err(Error::InvalidState { call: CALL, reason });
-        }
-        if self.data.needs_connection() {
-            let reason = "this process is no rank: wait, or begin a resize";
-            let no_rank = Error::InvalidState { call: CALL, reason };
-            let current = self.communicator().ok_or(no_rank)?;
-            let connect = |limits: &WaitLimits<'_>| current.group_within(limits);
-            let group = unhurried(&self.liveness(), connect).map_err(Error::group(CALL))?;
-            self.data.connect(Some(group));
-        }
+        self.connect(CALL)?;
         if let Some(matrix) = self.data.unplanned(CALL, name)? {
             let liveness = self.liveness();
             unhurried(&liveness, |limits| self.data.make_plan(CALL, &matrix, limits))
@@ -97,6 +86,39 @@ impl World {
         let liveness = self.liveness();
         unhurried(&liveness, |limits| self.data.end_exchange(CALL, name, limits))
             .map_err(failed(CALL))
+    }
+
+    /// Moves each item of a list to the rank that owns it, as the list's owner function says. The
+    /// items of a rank are then in the order of the ranks that they were on. Collective over the
+    /// world.
+    ///
+    /// # Errors
+    /// [`Error::InvalidState`] in a process that is no rank or is in a resize, [`Error::Data`] for an
+    /// unknown list and for an owner that is no rank, then on all ranks, [`Error::Group`] if a rank
+    /// has ended.
+    pub fn migrate(&mut self, name: &str) -> Result<(), Error> {
+        const CALL: &str = "migrate";
+        self.connect(CALL)?;
+        let liveness = self.liveness();
+        unhurried(&liveness, |limits| self.data.migrate_within(CALL, name, limits))
+            .map_err(failed(CALL))
+    }
+
+    /// Connects the ranks for exchanges between them, the first time after a resize.
+    fn connect(&mut self, call: &'static str) -> Result<(), Error> {
+        if self.is_pending() {
+            let reason = "a resize is pending: begin is next";
+            return Err(Error::InvalidState { call, reason });
+        }
+        if self.data.needs_connection() {
+            let reason = "this process is no rank: wait, or begin a resize";
+            let no_rank = Error::InvalidState { call, reason };
+            let current = self.communicator().ok_or(no_rank)?;
+            let connect = |limits: &WaitLimits<'_>| current.group_within(limits);
+            let group = unhurried(&self.liveness(), connect).map_err(Error::group(call))?;
+            self.data.connect(Some(group));
+        }
+        Ok(())
     }
 
     /// Rank of this process and number of ranks; `None` if it is no rank.

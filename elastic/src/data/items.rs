@@ -1,0 +1,181 @@
+//! Items of which each rank holds any number: the items of a rank, and their ways to other ranks.
+
+use std::collections::BTreeMap;
+
+use super::block::Block;
+use super::carry::{Carry, Seats};
+
+/// Returns the rank of an item among so many ranks.
+pub(super) type Owner = Box<dyn FnMut(&[u8], usize) -> usize>;
+
+/// Items of one kind on this process.
+pub(super) struct Items {
+    pub name: String,
+    pub element: usize,
+    owner: Owner,
+    held: Held,
+    /// The items after the resize under way.
+    arrived: Option<Held>,
+}
+
+/// Items in memory that may have room for more.
+struct Held {
+    block: Block,
+    count: usize,
+}
+
+impl Held {
+    fn none() -> Self {
+        Self { block: Block::nothing(), count: 0 }
+    }
+}
+
+impl std::fmt::Debug for Items {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (name, count) = (&self.name, &self.held.count);
+        out.debug_struct("Items").field("name", name).field("count", count).finish()
+    }
+}
+
+impl Items {
+    pub fn new(name: String, element: usize, owner: Owner) -> Self {
+        Self { name, element, owner, held: Held::none(), arrived: None }
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.held.block.bytes()[..self.held.count * self.element]
+    }
+
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.held.block.bytes_mut()[..self.held.count * self.element]
+    }
+
+    /// Sets the number of items: the first ones stay, new ones are zero. The error has the number of
+    /// bytes that could not be allocated, and the kernel's reason.
+    pub fn resize(&mut self, count: usize) -> Result<(), (usize, String)> {
+        let before = self.held.count.min(count) * self.element;
+        let bytes = count.saturating_mul(self.element);
+        let room = self.held.block.bytes().len();
+        if bytes > room {
+            // Room for more, so that items can be added one by one.
+            let room = bytes.max(room.saturating_mul(2));
+            let block = Block::new(room).or_else(|_| Block::new(bytes));
+            let mut block = block.map_err(|error| (bytes, error.to_string()))?;
+            block.bytes_mut()[..before].copy_from_slice(&self.bytes()[..before]);
+            self.held.block = block;
+        } else {
+            self.held.block.bytes_mut()[before..bytes].fill(0);
+        }
+        self.held.count = count;
+        Ok(())
+    }
+
+    /// Returns the items by the rank that they belong to, in their order.
+    pub fn by_owner(&mut self, ranks: usize) -> Result<Vec<(usize, Vec<u8>)>, String> {
+        let mut pieces: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
+        let bytes = &self.held.block.bytes()[..self.held.count * self.element];
+        for (number, item) in bytes.chunks_exact(self.element).enumerate() {
+            let rank = (self.owner)(item, ranks);
+            if rank >= ranks {
+                let shown = i64::try_from(rank).unwrap_or(-1);
+                return Err(format!(
+                    "the owner of item {number} is rank {shown}, and there are {ranks} ranks"
+                ));
+            }
+            pieces.entry(rank).or_default().extend(item);
+        }
+        Ok(pieces.into_iter().collect())
+    }
+
+    fn held_of(&self, pieces: &[(usize, Vec<u8>)]) -> Result<Held, String> {
+        let bytes = pieces.iter().map(|(_, piece)| piece.len()).sum();
+        let mut block = Block::new(bytes).map_err(|error| error.to_string())?;
+        let mut place = block.bytes_mut();
+        for (rank, piece) in pieces {
+            if !piece.len().is_multiple_of(self.element) {
+                let (length, element) = (piece.len(), self.element);
+                return Err(format!("rank {rank} has sent {length} bytes; items have {element}"));
+            }
+            let (part, rest) = place.split_at_mut(piece.len());
+            part.copy_from_slice(piece);
+            place = rest;
+        }
+        Ok(Held { block, count: bytes / self.element })
+    }
+
+    /// Replaces the items by pieces of other ranks and of this one.
+    pub fn replace(&mut self, pieces: &[(usize, Vec<u8>)]) -> Result<(), String> {
+        self.held = self.held_of(pieces)?;
+        Ok(())
+    }
+}
+
+impl Carry for Items {
+    fn give(&mut self, seats: &Seats) -> Result<Vec<(usize, Vec<u8>)>, String> {
+        self.by_owner(seats.new_size)
+    }
+
+    fn take(&mut self, _seats: &Seats, pieces: Vec<(usize, Vec<u8>)>) -> Result<(), String> {
+        self.arrived = Some(self.held_of(&pieces)?);
+        Ok(())
+    }
+
+    fn end_transfer(&mut self, committed: bool) {
+        let arrived = self.arrived.take();
+        if committed {
+            self.held = arrived.unwrap_or_else(Held::none);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn items(values: &[u8]) -> Items {
+        let owner = |item: &[u8], ranks: usize| usize::from(item[0]) * ranks / 10;
+        let mut items = Items::new("ants".to_owned(), 2, Box::new(owner));
+        items.resize(values.len()).unwrap();
+        for (item, value) in items.bytes_mut().chunks_exact_mut(2).zip(values) {
+            item.fill(*value);
+        }
+        items
+    }
+
+    #[test]
+    fn items_go_to_their_owners_in_order() {
+        let mut items = items(&[9, 1, 8, 0, 9]);
+        let pieces = items.by_owner(2).unwrap();
+        assert_eq!(pieces, [(0, vec![1, 1, 0, 0]), (1, vec![9, 9, 8, 8, 9, 9])]);
+        items.replace(&pieces[1..]).unwrap();
+        assert_eq!(items.bytes(), [9, 9, 8, 8, 9, 9]);
+        let wrong = items.by_owner(0).unwrap_err();
+        assert_eq!(wrong, "the owner of item 0 is rank 0, and there are 0 ranks");
+        assert!(items.replace(&[(3, vec![1])]).unwrap_err().starts_with("rank 3 has sent 1 bytes"));
+    }
+
+    #[test]
+    fn resized_items_keep_first_ones_and_zero_others() {
+        let mut items = items(&[1, 2, 3]);
+        items.resize(1).unwrap();
+        items.resize(4).unwrap();
+        assert_eq!(items.bytes(), [1, 1, 0, 0, 0, 0, 0, 0]);
+        assert!(items.resize(usize::MAX).is_err());
+        assert_eq!(items.bytes().len(), 8);
+    }
+
+    #[test]
+    fn aborted_move_keeps_items_and_commit_replaces_them() {
+        let mut items = items(&[1, 9]);
+        let seats = Seats { old_size: 1, new_size: 2, old_rank: Some(0), new_rank: Some(0) };
+        let pieces = items.give(&seats).unwrap();
+        items.take(&seats, pieces[..1].to_vec()).unwrap();
+        items.end_transfer(false);
+        assert_eq!(items.bytes(), [1, 1, 9, 9]);
+        items.take(&seats, pieces[..1].to_vec()).unwrap();
+        items.end_transfer(true);
+        assert_eq!(items.bytes(), [1, 1]);
+        items.end_transfer(true);
+        assert!(items.bytes().is_empty());
+    }
+}

@@ -1,0 +1,200 @@
+//! Lists of items, such as particles, of which each rank holds any number.
+
+use quo::group::WaitLimits;
+
+use super::element::{elements, elements_mut};
+use super::items::{Items, Owner};
+use super::message::{TAG_OF_ITEMS, pass};
+use super::{DataError, Element, Registry};
+
+impl Registry {
+    /// Adds a list of items, of which each rank holds any number, none at first. `owner` returns the
+    /// rank that an item belongs to, among so many ranks. A resize moves each item to its owner among
+    /// the new ranks; [`World::migrate`](crate::World::migrate) does so among the present ones.
+    /// Local; called in the same way by all processes that can become ranks, even before they are.
+    ///
+    /// ```
+    /// # use elastic::data::Registry;
+    /// # fn example(data: &mut Registry) -> Result<(), elastic::data::DataError> {
+    /// // Places between 0 and 1, in one slab for each rank.
+    /// data.register_items::<f64>("places", |place, ranks| (place * ranks as f64) as usize)?;
+    /// data.resize_items("places", 2)?;
+    /// data.items_mut::<f64>("places")?.copy_from_slice(&[0.3, 0.7]);
+    /// data.migrate("places")?; // in a world: world.migrate("places")?
+    /// assert_eq!(data.items::<f64>("places")?, [0.3, 0.7]);
+    /// # Ok(())
+    /// # }
+    /// # example(&mut Registry::serial()).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// [`DataError::Twice`]; [`DataError::Rows`] for items without bytes.
+    #[doc(alias = "QUO_world_items_add")]
+    pub fn register_items<T: Element>(
+        &mut self,
+        name: &str,
+        mut owner: impl FnMut(&T, usize) -> usize + 'static,
+    ) -> Result<(), DataError> {
+        let of_bytes = move |item: &[u8], ranks: usize| {
+            elements::<T>(item).first().map_or(usize::MAX, |item| owner(item, ranks))
+        };
+        self.register_items_bytes(name, size_of::<T>(), Box::new(of_bytes))
+    }
+
+    /// Adds a list as [`register_items`](Self::register_items) does, with items of `element` bytes.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn register_items_bytes(
+        &mut self,
+        name: &str,
+        element: usize,
+        owner: Owner,
+    ) -> Result<(), DataError> {
+        if self.names().any(|other| other == name) {
+            return Err(DataError::Twice { name: name.to_owned() });
+        }
+        if element == 0 {
+            let (call, reason) = ("register_items", "its items have 0 bytes".to_owned());
+            return Err(DataError::Rows { call, name: name.to_owned(), reason });
+        }
+        self.items.push(Items::new(name.to_owned(), element, owner));
+        self.items.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(())
+    }
+
+    /// Returns the items of this rank. Local.
+    ///
+    /// # Errors
+    /// [`DataError::Unknown`], [`DataError::Element`] if the size of its items differs.
+    pub fn items<T: Element>(&self, name: &str) -> Result<&[T], DataError> {
+        self.check_item::<T>("items", name)?;
+        self.items_bytes(name).map(elements)
+    }
+
+    /// Returns the items of this rank for writing. Local.
+    ///
+    /// # Errors
+    /// As [`items`](Self::items).
+    pub fn items_mut<T: Element>(&mut self, name: &str) -> Result<&mut [T], DataError> {
+        self.check_item::<T>("items_mut", name)?;
+        self.items_bytes_mut(name).map(elements_mut)
+    }
+
+    /// Returns the bytes of the items of this rank. Local.
+    ///
+    /// # Errors
+    /// [`DataError::Unknown`].
+    pub fn items_bytes(&self, name: &str) -> Result<&[u8], DataError> {
+        self.items_of("items", name).map(|at| self.items[at].bytes())
+    }
+
+    /// Returns the bytes of the items of this rank for writing. Local.
+    ///
+    /// # Errors
+    /// [`DataError::Unknown`].
+    pub fn items_bytes_mut(&mut self, name: &str) -> Result<&mut [u8], DataError> {
+        self.items_of("items", name).map(|at| self.items[at].bytes_mut())
+    }
+
+    /// Number of bytes of an item. Local.
+    ///
+    /// # Errors
+    /// [`DataError::Unknown`].
+    pub fn item_size(&self, name: &str) -> Result<usize, DataError> {
+        self.items_of("item_size", name).map(|at| self.items[at].element)
+    }
+
+    /// Sets the number of items of this rank: the first ones stay, new ones are zero. Local.
+    ///
+    /// # Errors
+    /// [`DataError::Unknown`], [`DataError::Memory`], [`DataError::NoRank`].
+    pub fn resize_items(&mut self, name: &str, count: usize) -> Result<(), DataError> {
+        const CALL: &str = "resize_items";
+        self.seat.ok_or(DataError::NoRank { call: CALL })?;
+        let at = self.items_of(CALL, name)?;
+        self.items[at].resize(count).map_err(|(bytes, reason)| DataError::Memory {
+            call: CALL,
+            name: name.to_owned(),
+            bytes,
+            reason,
+        })
+    }
+
+    /// Moves items to their owners in a program that runs in one process. Over a world it is
+    /// [`World::migrate`](crate::World::migrate). Local.
+    ///
+    /// # Errors
+    /// [`DataError::Unknown`]; [`DataError::Rows`] for an owner that is not rank 0;
+    /// [`DataError::Unfit`] over a world of several ranks.
+    pub fn migrate(&mut self, name: &str) -> Result<(), DataError> {
+        const CALL: &str = "migrate";
+        if self.seat.is_some_and(|(_, size)| size > 1) {
+            let reason = "its items are moved by the world, among its ranks";
+            return Err(DataError::Unfit { call: CALL, name: name.to_owned(), reason });
+        }
+        self.migrate_within(CALL, name, &WaitLimits { deadline: None, check_peers: &|| Ok(()) })
+    }
+
+    /// Moves items to their owners. Collective over the ranks, which are connected.
+    pub(crate) fn migrate_within(
+        &mut self,
+        call: &'static str,
+        name: &str,
+        limits: &WaitLimits<'_>,
+    ) -> Result<(), DataError> {
+        let (rank, size) = self.seat.ok_or(DataError::NoRank { call })?;
+        let at = self.items_of(call, name)?;
+        let pieces = self.items[at].by_owner(size);
+        let passed = match &self.halo_group {
+            Some(group) => pass(call, group, pieces, TAG_OF_ITEMS, limits),
+            None => pieces.map_err(|reason| DataError::Failed { rank, reason }),
+        };
+        let unfit = |reason| DataError::Rows { call, name: name.to_owned(), reason };
+        let pieces = passed.map_err(|error| match error {
+            DataError::Failed { rank, reason } => unfit(format!("rank {rank}: {reason}")),
+            other => other,
+        })?;
+        self.items[at].replace(&pieces).map_err(unfit)
+    }
+
+    fn items_of(&self, call: &'static str, name: &str) -> Result<usize, DataError> {
+        let found = self.items.iter().position(|items| items.name == name);
+        found.ok_or_else(|| self.unknown(call, name))
+    }
+
+    fn check_item<T>(&self, call: &'static str, name: &str) -> Result<(), DataError> {
+        let (expected, found) = (size_of::<T>(), self.item_size(name)?);
+        if expected == found {
+            return Ok(());
+        }
+        Err(DataError::Element { call, name: name.to_owned(), expected, found })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_are_found_by_name_and_refused_with_reasons() {
+        let mut registry = Registry::serial();
+        registry.register_items::<u64>("ants", |ant, _| *ant as usize).unwrap();
+        let twice = registry.register_items::<u64>("ants", |_, _| 0);
+        assert!(matches!(twice, Err(DataError::Twice { .. })));
+        registry.resize_items("ants", 2).unwrap();
+        registry.migrate("ants").unwrap();
+        registry.items_mut::<u64>("ants").unwrap()[1] = 3;
+        let lost = registry.migrate("ants").unwrap_err().to_string();
+        assert!(lost.contains("`ants`: rank 0: the owner of item 1 is rank 3"), "{lost}");
+        assert_eq!(registry.items::<u64>("ants").unwrap(), [0, 3]);
+        assert!(matches!(registry.items::<u32>("ants"), Err(DataError::Element { .. })));
+        registry.remove("ants").unwrap();
+        assert!(matches!(registry.items_bytes("ants"), Err(DataError::Unknown { .. })));
+        let mut two = Registry::new(Some((0, 2)));
+        two.register_items::<u64>("ants", |_, _| 0).unwrap();
+        assert!(matches!(two.migrate("ants"), Err(DataError::Unfit { .. })));
+        let parked = Registry::new(None).resize_items("ants", 1);
+        assert_eq!(parked, Err(DataError::NoRank { call: "resize_items" }));
+    }
+}

@@ -124,6 +124,24 @@ fn heat_in_cxx_computes_the_same_bits_under_random_resizes() -> Result<()> {
     Ok(())
 }
 
+fn particles_in_c_change_few_lines() -> Result<()> {
+    changes_few_lines("examples/particles/plain.c", "examples/particles/elastic.c")
+}
+
+fn particles_in_c_have_same_bits_under_random_resizes() -> Result<()> {
+    let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
+    for name in ["plain", "elastic"] {
+        let source = format!("examples/particles/{name}.c");
+        checkout.compile_c(&source, folder.path(), &["-O2"])?;
+    }
+    let right = computes_the_same(|name, ranks, steps| {
+        let job = Job::new(ranks, folder.path().join(name));
+        Ok(job.arg("20000").arg(steps.to_string()))
+    })?;
+    ensure!(right.len() == 20000 * 40, "{} bytes", right.len());
+    Ok(())
+}
+
 fn conjugate_gradients_in_fortran_compute_same_bits_under_random_resizes() -> Result<()> {
     fortran_support().map_err(|reason| Skipped(format!("{reason:#}")))?;
     let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
@@ -157,6 +175,8 @@ suite! {
     heat_in_cxx_computes_the_same_bits_under_random_resizes
     conjugate_gradients_in_fortran_change_few_lines
     conjugate_gradients_in_fortran_compute_same_bits_under_random_resizes
+    particles_in_c_change_few_lines
+    particles_in_c_have_same_bits_under_random_resizes
     gray_scott_in_python_changes_few_lines
     gray_scott_in_python_computes_same_bits_under_random_resizes
 }

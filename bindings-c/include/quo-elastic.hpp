@@ -69,6 +69,33 @@ struct Part {
     }
 };
 
+/** Rows of a sparse matrix on a rank, as QUO_matrix_part_t. Valid until the next resize. */
+template <class T>
+struct MatrixPart {
+    /** Number of rows, of the first one in the matrix from 0, and of ghost columns. */
+    std::size_t rows = 0, first_row = 0, ghosts = 0;
+    /** Beginning of the elements of each row, and the end of the last one's. */
+    const std::size_t *pointers = nullptr;
+    /** Column of each element, as index in a vector of the matrix. */
+    const int *columns = nullptr;
+    /** Value of each element. */
+    T *values = nullptr;
+    /** Number in the matrix of each ghost column. */
+    const std::size_t *ghost_columns = nullptr;
+};
+
+/** Items of a list on a rank. Valid until the next resize, migration or change of their number. */
+template <class T>
+struct Items {
+    /** The first item. */
+    T *data = nullptr;
+    /** Number of items. */
+    std::size_t count = 0;
+
+    T *begin() const noexcept { return data; }
+    T *end() const noexcept { return data + count; }
+};
+
 /**
  * The elastic world. Creation, end() and the destructor are collective over all its processes, after
  * MPI_Init and before MPI_Finalize. The destructor ends the world unless an exception unwinds the
@@ -164,6 +191,62 @@ public:
                 part.all_columns,            part.before_layers, part.before_rows,
                 part.before_columns};
     }
+
+    /** As QUO_world_matrix_add(), of values of this type. */
+    template <class T>
+    void add_matrix(const char *name, std::size_t rows, std::size_t own_rows,
+                    const std::size_t *pointers, const std::size_t *columns, const T *values)
+    {
+        static_assert(std::is_trivially_copyable_v<T>, "values are moved as bytes");
+        detail::check(QUO_world_matrix_add(handle_, name, sizeof(T), rows, own_rows, pointers,
+                                           columns, values));
+    }
+    /** As QUO_world_vector_add(), of elements of this type; part() has the elements and ghosts. */
+    template <class T>
+    void add_vector(const char *name, const char *matrix)
+    {
+        static_assert(std::is_trivially_copyable_v<T>, "elements are moved as bytes");
+        detail::check(QUO_world_vector_add(handle_, name, sizeof(T), matrix));
+    }
+    /** As QUO_world_matrix(). The type must be that of the values. */
+    template <class T>
+    MatrixPart<T> matrix(const char *name) const
+    {
+        QUO_matrix_part_t part = QUO_MATRIX_PART_INIT;
+        detail::check(QUO_world_matrix(handle_, name, &part));
+        return {part.rows,    part.first_row,
+                part.ghosts,  part.pointers,
+                part.columns, static_cast<T *>(part.values),
+                part.ghost_columns};
+    }
+
+    /** As QUO_world_items_add(): owner(item, ranks) returns the rank of an item, does not throw, and lives
+        until the world ends or the list is removed. */
+    template <class T, class Owner>
+    void add_items(const char *name, Owner &owner)
+    {
+        static_assert(std::is_trivially_copyable_v<T>, "items are moved as bytes");
+        const auto call = [](void *data, const void *item, int ranks) noexcept -> int {
+            return (*static_cast<Owner *>(data))(*static_cast<const T *>(item), ranks);
+        };
+        detail::check(QUO_world_items_add(handle_, name, sizeof(T), call, &owner));
+    }
+    /** As QUO_world_items(). The type must be that of the items. */
+    template <class T>
+    Items<T> items(const char *name) const
+    {
+        void *data = nullptr;
+        std::size_t count = 0;
+        detail::check(QUO_world_items(handle_, name, &data, &count));
+        return {static_cast<T *>(data), count};
+    }
+    /** As QUO_world_items_resize(). */
+    void resize_items(const char *name, std::size_t count)
+    {
+        detail::check(QUO_world_items_resize(handle_, name, count));
+    }
+    /** As QUO_world_migrate(). */
+    void migrate(const char *name) { detail::check(QUO_world_migrate(handle_, name)); }
 
     /** As QUO_world_exchange_halo(). */
     void exchange_halo(const char *name) { detail::check(QUO_world_exchange_halo(handle_, name)); }

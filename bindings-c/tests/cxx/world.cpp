@@ -58,6 +58,49 @@ edges_stay_and_swapped_arrays_have_each_others_cells(World &world)
     CHECK_THROWS(world.exchange_halo_end("now"), RecoverableError, invalid_state, "now");
 }
 
+/** A ring: row i has an element in column i + 1. */
+void
+rows_are_multiplied_with_elements_of_other_ranks(World &world)
+{
+    const std::size_t rows = 11, size = static_cast<std::size_t>(world.size());
+    const std::size_t each = (rows + size - 1) / size;
+    const std::size_t first = std::min(each * static_cast<std::size_t>(world.rank()), rows);
+    const std::size_t own = std::min(each, rows - first);
+    std::vector<std::size_t> pointers, columns;
+    for (std::size_t row = 0; row <= own; ++row) pointers.push_back(row);
+    for (std::size_t row = 0; row < own; ++row) columns.push_back((first + row + 1) % rows);
+    const std::vector<float> values(own, 0.5F);
+    world.add_matrix("ring", rows, own, pointers.data(), columns.data(), values.data());
+    world.add_vector<double>("x", "ring");
+    const Part<double> x = world.part<double>("x");
+    for (std::size_t row = 0; row < x.columns; ++row) x.data[row] = static_cast<double>(first + row);
+    world.exchange_halo("x");
+    const quo::MatrixPart<float> ring = world.matrix<float>("ring");
+    CHECK_EQUAL(ring.rows, own);
+    CHECK_EQUAL(x.all_columns, own + ring.ghosts);
+    for (std::size_t row = 0; row < ring.rows; ++row) {
+        const double found = x.data[ring.columns[ring.pointers[row]]];
+        CHECK_EQUAL(found, static_cast<double>((first + row + 1) % rows));
+        CHECK_EQUAL(ring.values[ring.pointers[row]], 0.5F);
+    }
+    CHECK_THROWS(world.add_vector<double>("y", "none"), RecoverableError, not_found, "none");
+}
+
+void
+items_are_with_their_owners(World &world)
+{
+    auto by_number = [](const int &item, int ranks) { return item < 0 ? -1 : item % ranks; };
+    world.add_items<int>("numbers", by_number);
+    world.resize_items("numbers", 10);
+    int number = 0;
+    for (int &item : world.items<int>("numbers")) item = number++;
+    world.migrate("numbers");
+    for (const int item : world.items<int>("numbers")) CHECK_EQUAL(item % world.size(), world.rank());
+    if (world.items<int>("numbers").count > 0) world.items<int>("numbers").data[0] = -1;
+    CHECK_THROWS(world.migrate("numbers"), RecoverableError, invalid_argument, "rank -1");
+    QUO_world_array_remove(world.handle(), "numbers");
+}
+
 void
 loops_end_with_false_or_with_an_exception(World &world)
 {
@@ -93,6 +136,8 @@ main(int argc, char **argv)
         CHECK_EQUAL(world.rank(), check::rank);
         cells_of_three_dimensions_are_where_they_belong(world);
         edges_stay_and_swapped_arrays_have_each_others_cells(world);
+        rows_are_multiplied_with_elements_of_other_ranks(world);
+        items_are_with_their_owners(world);
         loops_end_with_false_or_with_an_exception(world);
         world.end();
         CHECK(nullptr == world.handle());

@@ -49,7 +49,7 @@ contains
     integer(c_size_t) :: elements
     elements = -1
     if (size(pointers) > 0) elements = pointers(size(pointers)) - pointers(1)
-    if (elements < 0 .or. min(size(columns), size(values)) < elements) then
+    if (elements < 0 .or. min(size(columns, kind=c_size_t), size(values, kind=c_size_t)) < elements) then
       call why%say("quo_world_matrix_add: pointers are those of ")
       call why%number(max(elements, 0_c_size_t))
       call why%say(" elements; ")
@@ -61,7 +61,7 @@ contains
       return
     end if
     place = c_null_ptr
-    if (size(values) > 0) place = c_loc(values)
+    if (size(values, kind=c_size_t) > 0) place = c_loc(values)
     call to_c(name, bytes)
     if (allocated(bytes)) then
       ierr = c_world_matrix_add(w, bytes, 8_c_size_t, rows, size(pointers, kind=c_size_t) - 1_c_size_t, &

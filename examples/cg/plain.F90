@@ -6,7 +6,8 @@ module solver
   use mpi
   implicit none
 
-  ! Inner products are added up in this many groups of rows: the same bits on 1, 2, 3, 4, 6 and 12 ranks.
+  ! Inner products are added up in this many groups of rows: the same bits on 1, 2, 3, 4, 6 and 12 ranks
+  ! if it divides the rows.
   integer, parameter :: GROUPS = 12
 
   type, bind(c) :: progress

@@ -193,9 +193,13 @@ pub(super) fn pass(
         Err(reason) => Err(reason.clone()),
     };
     let all: Vec<Result<Sizes, String>> = exchange(call, group, &sizes, limits)?;
+    // Before any receive: one that is begun cannot be withdrawn.
+    let all: Result<Vec<Sizes>, DataError> = (0..)
+        .zip(all)
+        .map(|(rank, sizes)| sizes.map_err(|reason| DataError::Failed { rank, reason }))
+        .collect();
     let mut coming = Vec::new();
-    for (rank, sizes) in all.into_iter().enumerate() {
-        let sizes = sizes.map_err(|reason| DataError::Failed { rank, reason })?;
+    for (rank, sizes) in all?.into_iter().enumerate() {
         if let Some((_, size)) = sizes.into_iter().find(|(to, _)| *to == me && rank != me) {
             coming.push((rank, group.begin_receive(rank, vec![0; size], tag)?));
         }

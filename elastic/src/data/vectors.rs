@@ -8,7 +8,7 @@ use quo::group::{Group as _, WaitLimits};
 use super::block::Block;
 use super::element::{elements, elements_mut};
 use super::matrix::{Matrix, MatrixRows, block_of};
-use super::message::{DescribedMatrix, TAG_OF_PLANS, pass};
+use super::message::{DescribedMatrix, TAG_OF_PLANS, exchange, pass};
 use super::registry::Entry;
 use super::{Array, DataError, Element, Pattern, Registry};
 
@@ -158,6 +158,7 @@ impl Registry {
         matrix: &str,
     ) -> Result<(), DataError> {
         const CALL: &str = "register_vector";
+        self.seat.ok_or(DataError::NoRank { call: CALL })?;
         let found = self.matrix_of(CALL, matrix)?;
         let (rows, ghosts) = (found.described.rows, found.rows.ghosts.len());
         self.add(name, element, Pattern::block(rows), None)?;
@@ -244,6 +245,7 @@ impl Registry {
         call: &'static str,
         name: &str,
     ) -> Result<Option<String>, DataError> {
+        self.seat.ok_or(DataError::NoRank { call })?;
         let Some(matrix) = &self.named(call, name)?.described.matrix else { return Ok(None) };
         let lacks = self.matrix_of(call, matrix)?.plan.is_none();
         Ok(lacks.then(|| matrix.clone()))
@@ -271,15 +273,25 @@ impl Registry {
             for (rank, question) in asked {
                 neighbours.entry(rank).or_insert((Vec::new(), 0..0)).0 = question;
             }
+            let mut unfit = None;
             for (rank, (question, ghosts)) in neighbours {
-                let unfit = || DataError::Rows {
-                    call,
-                    name: name.to_owned(),
-                    reason: format!(
-                        "rank {rank} has a ghost that this rank does not own: register the same number of rows everywhere"
-                    ),
+                match matrix.asked(rank, &question, ghosts) {
+                    Some(asked) => plan.push(Arc::new(asked)),
+                    None => unfit = Some(rank),
+                }
+            }
+            // The others must not wait for a rank without a plan.
+            let all = exchange(call, group, &(unfit, matrix.described.rows), limits)?;
+            let odd = all.iter().enumerate().find(|(_, it)| it.0.is_some() || it.1 != all[0].1);
+            if let Some((owner, (asking, rows))) = odd {
+                let reason = match asking {
+                    Some(rank) => format!("rank {rank} has a ghost that rank {owner} does not own"),
+                    None => {
+                        format!("it has {rows} rows on rank {owner} and {} on rank 0", all[0].1)
+                    }
                 };
-                plan.push(Arc::new(matrix.asked(rank, &question, ghosts).ok_or_else(unfit)?));
+                let reason = reason + ": register the same number of rows everywhere";
+                return Err(DataError::Rows { call, name: name.to_owned(), reason });
             }
         }
         let found = self.matrices.iter_mut().find(|matrix| matrix.described.name == name);

@@ -146,7 +146,8 @@ fn compared(before: &Job, after: &Job) {
     let table = diff::text::table(&comparison, NONE, true, Look::plain());
     is_clean(&table);
     are_numbers(&table, &[before, after]);
-    said(diff::text::json(&comparison, Some(&verdict)));
+    let growths = diff::growth::compare(before, after);
+    said(diff::text::json(&comparison, growths.as_ref(), Some(&verdict)));
 }
 
 /// Checks that no number is the result of 0/0, unless a name of the jobs contains the same text.

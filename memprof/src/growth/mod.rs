@@ -101,6 +101,13 @@ impl Growth {
         let mut components: Vec<Grown> =
             series.filter_map(|series| component(&job.timeline, series, &pace)).collect();
         spread(job, &pace, &mut components);
+        let is_stable = has_the_same_processes(job, &pace);
+        for grown in components.iter_mut().filter(|grown| !is_stable && grown.processes == 0) {
+            // Processes that joined hold it, or those that left hide it.
+            if let Some(slope) = grown.verdict.slope() {
+                grown.verdict = Verdict::Unclear(slope);
+            }
+        }
         for grown in &mut components {
             if let Some(slope) = grown.verdict.slope() {
                 grown.calls = calls(&job.sites.sites, &grown.name, slope, &pace, place);
@@ -108,7 +115,7 @@ impl Growth {
         }
         let slope = |grown: &Grown| grown.verdict.slope().map_or(0.0, |slope| slope.bytes);
         components.sort_by(|one, other| slope(other).total_cmp(&slope(one)));
-        let nodes = job.nodes.iter().map(|node| of_node(node, &pace)).collect();
+        let nodes = job.nodes.iter().map(|node| of_node(node, &pace, is_stable)).collect();
         Growth { pace, moments, components, nodes }
     }
 
@@ -247,9 +254,21 @@ fn calls(
     calls
 }
 
-fn of_node(node: &Node, pace: &Pace) -> NodeGrown {
+/// Returns true if no process began or ended while the moments were counted.
+fn has_the_same_processes(job: &Job, pace: &Pace) -> bool {
+    let (begin, end) = pace.window();
+    job.ranks().all(|rank| {
+        let ended = rank.offset_ns.saturating_add(rank.duration_ns);
+        (rank.offset_ns <= begin || rank.offset_ns >= end) && (ended >= end || ended <= begin)
+    })
+}
+
+fn of_node(node: &Node, pace: &Pace, is_stable: bool) -> NodeGrown {
     let points = sampled(&node.timeline, &node.timeline.totals(), pace);
-    let verdict = judge(&points, LEAST_OF_NODE);
+    let verdict = match judge(&points, LEAST_OF_NODE) {
+        Verdict::Grows(slope) | Verdict::Slowing(slope) if !is_stable => Verdict::Unclear(slope),
+        verdict => verdict,
+    };
     let (now, limit) = (points.last().copied(), limit(node));
     let passing = match (verdict, now, limit) {
         (Verdict::Grows(slope), Some(now), Some(limit)) => slope.passing(now, limit.bytes as f64),

@@ -46,13 +46,22 @@ pub struct Pace {
 impl Pace {
     /// Returns the equal moments of a job: entries of the phase with this name, otherwise
     /// iterations of the loop in which most time was spent, otherwise entries of the program's own
-    /// phase with most time, otherwise time.
+    /// phase with most time, otherwise time; time also if these are less than half of the run.
     pub fn of(job: &Job, phase: Option<&str>) -> Pace {
         let Some(rank) = job.ranks().next() else { return Pace::empty() };
         // A trace that can no longer be read has no counters; its time is known.
         let (objects, counters) = rank.counters().unwrap_or_default();
         let Some(counter) = choose(counters, phase) else { return Pace::time(rank) };
-        Pace::count(rank, objects, counter).unwrap_or_else(|| Pace::time(rank))
+        let (time, pace) = (Pace::time(rank), Pace::count(rank, objects, counter));
+        let length = |pace: &Pace| pace.end_ns.saturating_sub(pace.begin_ns);
+        // A loop of the start says nothing about the rest.
+        let is_long = |pace: &Pace| phase.is_some() || length(pace) >= length(&time) / 2;
+        pace.filter(is_long).unwrap_or(time)
+    }
+
+    /// Returns the begin and the end of the time that is judged, on the axis of the job.
+    pub fn window(&self) -> (u64, u64) {
+        (self.begin_ns, self.end_ns)
     }
 
     /// Returns time as the equal moments of a job.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Row of a component without a call that shows its growth.
-const NO_CALL: &str = "no single call shows this growth";
+const NO_CALL: &str = "no single call shows this growth; calls are judged from about 20 s on";
 /// Growth that has ended and is worth a sentence, in bytes.
 const NOTABLE: f64 = 1_048_576.0;
 /// Run time in seconds from which growth is shown per hour.
@@ -155,9 +155,10 @@ impl Named {
 
     /// Returns the components that grow, and the call of each with the fastest growth.
     pub fn slopes(&self) -> Vec<(Arc<str>, Slope, Option<String>)> {
-        let shown = self.shown().0.into_iter();
         let place = |grown: &Grown| grown.calls.first().map(|call| call.place.clone());
-        shown.map(|(grown, slope)| (grown.name.clone(), slope, place(grown))).collect()
+        let slope =
+            |grown: &Grown| Some((grown.name.clone(), grown.verdict.slope()?, place(grown)));
+        self.growth.growing().filter_map(slope).collect()
     }
 
     /// Returns a slope for one unit.

@@ -262,6 +262,7 @@ fn ranks(job: &Job) -> String {
 }
 
 fn grown(job: &Job, options: &Options) -> anyhow::Result<growth::Named> {
+    job.one_job()?;
     match &options.phase {
         Some(phase) => growth::of_phase(job, phase),
         None => Ok(growth::of(job)),

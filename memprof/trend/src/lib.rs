@@ -153,6 +153,13 @@ pub fn judge(points: &[Point], least: f64) -> Verdict {
             false => Verdict::Unclear(slope),
         };
     }
+    // Smooth growth that ended too late for the halves to show it.
+    let tail = &points[count - (count / 10).max(4)..];
+    let rise = end - tail[0].bytes.max(levels[count - tail.len()]);
+    let expected = slope.bytes * (last.at - tail[0].at);
+    if is_smooth && rise < expected / 4.0 {
+        return Verdict::Unclear(slope);
+    }
     let is_slower = later.bytes < SLOWER * earlier.bytes && later.high < earlier.bytes;
     match is_slower {
         true => Verdict::Slowing(slope),

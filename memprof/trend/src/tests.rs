@@ -66,6 +66,15 @@ fn cache_that_fills_up_has_ended_growing() {
 }
 
 #[test]
+fn growth_that_ended_at_the_very_end_is_not_certain() {
+    for full_at in 84..110 {
+        let points = series(120, |at| (at.min(full_at) as f64) * MIB);
+        let verdict = judge(&points, LEAST);
+        assert!(verdict.slope().is_none(), "{full_at}: {verdict:?}");
+    }
+}
+
+#[test]
 fn jump_is_no_growth_to_the_end() {
     for at_jump in 30..110 {
         let points = series(120, |at| if at < at_jump { MIB } else { 40.0 * MIB });

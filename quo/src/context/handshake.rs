@@ -38,6 +38,9 @@ pub(super) const LOOK: Duration = Duration::from_millis(100);
 /// checks would otherwise take all the time of the rank that the others wait for.
 const PAUSE: u32 = 100;
 
+/// Maximum pause: a check that lost its CPU for seconds would otherwise be the last one.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
 /// Number of other ranks whose process is examined in `/proc` at each check, in turn: a zombie and
 /// a reused id show there only.
 const EXAMINED: usize = 8;
@@ -461,25 +464,24 @@ impl<'a> Watch<'a> {
         if start < self.next.get() {
             return Ok(());
         }
-        let is_over = self.finds_one_gone();
+        let first = self.find_one_gone();
         let end = Instant::now();
-        self.next.set(end + LOOK.max((end - start) * PAUSE));
-        if !is_over {
-            return Ok(());
-        }
+        self.next.set(end + ((end - start) * PAUSE).clamp(LOOK, LONGEST_PAUSE));
+        let Some(first) = first else { return Ok(()) };
         let ended = |process: &PeerProcess| peer_identity::has_ended(process, &self.own);
-        let gone = self.others.iter().filter(|(_, process)| ended(process));
+        let gone = self.others.iter().filter(|(rank, process)| *rank == first || ended(process));
         Err(GroupError::Dead { call: self.call, ranks: gone.map(|&(rank, _)| rank).collect() })
     }
 
-    fn finds_one_gone(&self) -> bool {
+    fn find_one_gone(&self) -> Option<usize> {
         let (turn, count) = (self.turn.get(), self.others.len());
         self.turn.set(if turn + EXAMINED < count { turn + EXAMINED } else { 0 });
-        self.others.iter().enumerate().any(|(index, (_, process))| {
-            let examine = (turn..turn + EXAMINED).contains(&index);
+        let is_gone = |(index, (_, process)): &(usize, &(usize, &PeerProcess))| {
+            let examine = (turn..turn + EXAMINED).contains(index);
             (examine || peer_identity::is_missing(process, &self.own))
                 && peer_identity::has_ended(process, &self.own)
-        })
+        };
+        self.others.iter().enumerate().find(is_gone).map(|(_, (rank, _))| *rank)
     }
 }
 

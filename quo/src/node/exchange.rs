@@ -118,12 +118,15 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// Bytes of a message for which nothing is allocated.
-    const ROOM: usize = 128;
+    /// Longest message that is kept: that of a selection on a machine with 1,984 CPUs.
+    const ROOM: usize = 320;
 
     /// Returns the stamp of the turn at which this message was first sent: `now`, unless it is one
     /// of the last messages.
     fn first(&mut self, mine: &[u8], now: u64) -> u64 {
+        if mine.len() > Self::ROOM {
+            return now;
+        }
         let known = self.messages.iter().find(|(first, message)| *first != 0 && **message == *mine);
         if let Some((first, _)) = known {
             return *first;
@@ -266,7 +269,7 @@ mod tests {
         let numbers: Vec<u64> = (0..).zip(messages).map(|(turn, it)| number(turn, it)).collect();
         assert_eq!(numbers[4], numbers[1]);
         assert!(numbers[..4].is_sorted_by(|a, b| a < b), "{numbers:?}");
-        (5..9).for_each(|turn| assert_eq!(number(turn, &[turn as u8]), turn + 1));
+        (5..9).for_each(|turn| assert!(number(turn, &[turn as u8]) > numbers[3]));
         assert_ne!(number(9, b"one"), numbers[1], "forgotten among later messages");
         assert_eq!(Exchange::new(&board, cursor(10, 0), &borrowed).number_of(1), None);
     }

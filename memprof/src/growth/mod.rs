@@ -20,6 +20,8 @@ const LEAST: f64 = 65_536.0;
 const LEAST_OF_NODE: f64 = 1_048_576.0;
 /// Part of the growth of its component below which a call is not named.
 const LEAST_SHARE: f64 = 0.05;
+/// Smallest number of moments of a whole run in a trace.
+const FEWEST_COURSE: u64 = 24;
 /// Maximum number of calls named for a component.
 const CALLS: usize = 3;
 
@@ -254,13 +256,21 @@ fn calls(
     calls
 }
 
-/// Returns true if no process began or ended while the moments were counted.
+/// Returns true if the processes of all judged moments are the same.
 fn has_the_same_processes(job: &Job, pace: &Pace) -> bool {
-    let (begin, end) = pace.window();
-    job.ranks().all(|rank| {
-        let ended = rank.offset_ns.saturating_add(rank.duration_ns);
-        (rank.offset_ns <= begin || rank.offset_ns >= end) && (ended >= end || ended <= begin)
-    })
+    let lives =
+        job.ranks().map(|rank| (rank.offset_ns, rank.offset_ns.saturating_add(rank.duration_ns)));
+    are_the_same(lives, pace.window())
+}
+
+/// Returns true if each process runs in all of a window or in nothing of it, by its begin and end.
+/// Ranks do not start at one moment, and the window is known to a moment of the trace only: starts
+/// in the warm-up count as earlier ones, ends within the last moment as later ones.
+fn are_the_same(mut lives: impl Iterator<Item = (u64, u64)>, window: (u64, u64)) -> bool {
+    let (begin, end) = window;
+    let length = end.saturating_sub(begin);
+    let (warm, last) = (begin + length / 8, end - length / FEWEST_COURSE);
+    lives.all(|(began, ended)| (began <= warm || began >= end) && (ended >= last || ended <= begin))
 }
 
 fn of_node(node: &Node, pace: &Pace, is_stable: bool) -> NodeGrown {
@@ -309,6 +319,17 @@ mod tests {
         assert_eq!(stride_of(u64::MAX / 2), 2);
         let of_process = Timeline { bin_ns: 1 << 25, bins: 200, ..Timeline::default() };
         assert_eq!(stride(&of_process), 1);
+    }
+
+    #[test]
+    fn processes_that_join_or_leave_amid_a_window_are_not_the_same() {
+        let same = |lives: &[(u64, u64)]| are_the_same(lives.iter().copied(), (100, 24_100));
+        // The second rank starts when the loop of the first has begun, and ends a moment earlier.
+        assert!(same(&[(0, 25_000), (200, 23_900)]));
+        assert!(same(&[(0, 25_000), (0, 90), (24_200, 25_000)]));
+        assert!(!same(&[(0, 25_000), (9000, 25_000)]));
+        assert!(!same(&[(0, 25_000), (0, 15_000)]));
+        assert!(same(&[]) && are_the_same([(0, 1)].into_iter(), (0, 0)));
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub use pace::{Pace, Unit};
 use crate::model::{
     Course, Group, Job, Node, ProcessKey, Rank, Series, Site, Timeline, in_parallel,
 };
-use memprof_trend::{FEWEST, judge};
+use memprof_trend::{FEWEST, judge, judge_samples};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -72,7 +72,8 @@ pub struct Call {
 pub struct NodeGrown {
     /// Its name.
     pub host: Arc<str>,
-    /// Finding about the resident memory of its processes, shared pages counted once.
+    /// Finding about the resident memory of its processes without the profiler's, shared pages
+    /// counted once.
     pub verdict: Verdict,
     /// Resident bytes at the last moment that was judged.
     pub now: Option<Point>,
@@ -89,6 +90,15 @@ pub struct Limit {
     pub bytes: u64,
     /// True if a control group has the limit, false if it is the memory of the node.
     pub is_of_group: bool,
+}
+
+impl Limit {
+    /// Returns the memory that the processes of a node may use, if it is known.
+    pub fn of(node: &Node) -> Option<Limit> {
+        let identities = || node.ranks.iter().map(|rank| &rank.identity);
+        let memory = identities().map(|of| of.node_memory).find(|bytes| *bytes > 0);
+        smallest(memory, identities().map(|of| of.memory_limit))
+    }
 }
 
 impl Growth {
@@ -245,7 +255,7 @@ fn calls(
                 Some(Point { at: pace.position(course.time_ns(moment))?, bytes })
             };
             let points: Vec<Point> = (0..course.values.len()).filter_map(point).collect();
-            let slope = judge(&points, LEAST).slope()?;
+            let slope = judge_samples(&points, LEAST).slope()?;
             (slope.bytes >= LEAST_SHARE * whole.bytes).then_some(Call { place, slope })
         })
         .collect();
@@ -274,24 +284,27 @@ fn are_the_same(mut lives: impl Iterator<Item = (u64, u64)>, window: (u64, u64))
 }
 
 fn of_node(node: &Node, pace: &Pace, is_stable: bool) -> NodeGrown {
-    let points = sampled(&node.timeline, &node.timeline.totals(), pace);
+    let totals = node.timeline.totals();
+    let mut programs = totals.clone();
+    // What the profiler holds has a bound, and would not be there without it.
+    let tool = node.timeline.series.iter().filter(|series| series.group == Group::Tool);
+    for series in tool {
+        for (bytes, of_tool) in programs.iter_mut().zip(&series.mean) {
+            *bytes = bytes.saturating_sub(*of_tool);
+        }
+    }
+    let points = sampled(&node.timeline, &programs, pace);
     let verdict = match judge(&points, LEAST_OF_NODE) {
         Verdict::Grows(slope) | Verdict::Slowing(slope) if !is_stable => Verdict::Unclear(slope),
         verdict => verdict,
     };
-    let (now, limit) = (points.last().copied(), limit(node));
+    let now = sampled(&node.timeline, &totals, pace).last().copied();
+    let limit = Limit::of(node);
     let passing = match (verdict, now, limit) {
         (Verdict::Grows(slope), Some(now), Some(limit)) => slope.passing(now, limit.bytes as f64),
         _ => None,
     };
     NodeGrown { host: node.host.clone(), verdict, now, limit, passing }
-}
-
-/// Returns the memory that the processes of a node may use.
-fn limit(node: &Node) -> Option<Limit> {
-    let identities = || node.ranks.iter().map(|rank| &rank.identity);
-    let memory = identities().map(|of| of.node_memory).find(|bytes| *bytes > 0);
-    smallest(memory, identities().map(|of| of.memory_limit))
 }
 
 /// Returns the memory of a node, or the smallest limit of control groups if that is less; 0 is no

@@ -19,6 +19,8 @@ const MOST_CORRELATED: f64 = 0.95;
 const LEVEL: f64 = 0.1;
 /// Part of the run for which the final level must have been held.
 const HELD: f64 = 1.0 / 3.0;
+/// Part of its slope that a sum of samples must have at the end.
+const LEFT: f64 = 0.5;
 /// Ratio of the slopes of both halves below which growth becomes slower.
 const SLOWER: f64 = 0.7;
 
@@ -165,6 +167,42 @@ pub fn judge(points: &[Point], least: f64) -> Verdict {
         true => Verdict::Slowing(slope),
         false => Verdict::Grows(slope),
     }
+}
+
+/// Judges a sum of samples in ascending order of positions, as [`judge`]. Its slope is the mean, with
+/// the interval of independent changes: samples add up to a random walk, which deviates from a line
+/// for long. It grows to the end if it does in the last quarter; it is never said to have ended.
+#[must_use]
+pub fn judge_samples(points: &[Point], least: f64) -> Verdict {
+    let points = after_warm_up(points);
+    let Some(slope) = mean_slope(points).filter(|_| points.len() >= FEWEST) else {
+        return Verdict::TooShort;
+    };
+    let length = points[points.len() - 1].at - points[0].at;
+    if slope.low <= 0.0 || slope.bytes * length < least {
+        return Verdict::Steady;
+    }
+    let end = mean_slope(&points[points.len() - points.len() / 4 - 1..]);
+    match end.is_some_and(|end| end.bytes >= LEFT * slope.bytes) {
+        true => Verdict::Grows(slope),
+        false => Verdict::Unclear(slope),
+    }
+}
+
+/// Returns the slope from the first to the last point, with the interval of independent changes;
+/// `None` if both have one position.
+fn mean_slope(points: &[Point]) -> Option<Slope> {
+    let [first, .., last] = points else { return None };
+    let length = last.at - first.at;
+    if length <= 0.0 {
+        return None;
+    }
+    let bytes = (last.bytes - first.bytes) / length;
+    let deviation =
+        |pair: &[Point]| pair[1].bytes - pair[0].bytes - bytes * (pair[1].at - pair[0].at);
+    let square: f64 = points.windows(2).map(|pair| deviation(pair).powi(2)).sum();
+    let spread = QUANTILE * square.sqrt() / length;
+    Some(Slope { bytes, low: bytes - spread, high: bytes + spread })
 }
 
 /// Returns the slope of points in ascending order of positions; `None` if all have one position.

@@ -117,6 +117,43 @@ fn growth_with_a_saw_tooth_on_it_is_seen() {
     assert!((slope.bytes / (MIB / 10.0) - 1.0).abs() < 0.15, "{slope:?}");
 }
 
+/// Returns the sum of samples that stand for 8 MiB each, one for every 8 MiB on average.
+fn estimate(count: usize, full_at: usize, seed: u64) -> Vec<Point> {
+    let sampled = |at: usize| random(seed, at) > 0.0 && at < full_at;
+    let mut sum = 0.0;
+    series(count, |at| f64::from(u8::from(sampled(at))) * 8.0 * MIB)
+        .into_iter()
+        .map(|point| {
+            sum += point.bytes;
+            Point { bytes: sum, ..point }
+        })
+        .collect()
+}
+
+#[test]
+fn sum_of_samples_grows_though_it_pauses_by_chance() {
+    let found = |full_at: usize| {
+        (0..200).filter_map(move |seed| judge_samples(&estimate(160, full_at, seed), LEAST).slope())
+    };
+    assert_eq!(found(160).count(), 200);
+    let is_in = |slope: &Slope| (slope.low..=slope.high).contains(&(0.4 * MIB));
+    assert!(found(160).filter(is_in).count() >= 195);
+    assert_eq!(found(120).count(), 0);
+    let as_exact = (0..200).filter(|seed| !grows(&estimate(160, 160, *seed)));
+    assert!(as_exact.count() > 0, "no series pauses");
+}
+
+#[test]
+fn samples_that_come_and_go_do_not_grow() {
+    for seed in 0..200 {
+        let points = series(160, |at| 8.0 * MIB * (10.0 + 10.0 * random(seed, at)));
+        let verdict = judge_samples(&points, LEAST);
+        assert!(verdict.slope().is_none(), "{seed}: {verdict:?}");
+    }
+    assert_eq!(judge_samples(&series(15, |at| at as f64 * MIB), LEAST), Verdict::TooShort);
+    assert_eq!(judge_samples(&series(60, |at| at as f64), LEAST), Verdict::Steady);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 

@@ -145,7 +145,8 @@ extern "C" fn load() {
         heap::be_exact();
     }
     // A directory that cannot be used is reported once there is something to record.
-    call_stacks::configure(if is_recorded { options.stacks } else { 0 });
+    let stacks = if is_recorded { options.stacks } else { 0 };
+    call_stacks::configure(stacks, settled.place.rank);
     fork::register();
     heap::look_around();
     if !is_recorded || !has_stack(settled) {
@@ -156,7 +157,7 @@ extern "C" fn load() {
     let is_rank = settled.place.rank >= 0;
     if !all && !is_rank && identity::is_launcher(started_as()) {
         // Its ranks wait for the launcher, and its memory is of no interest.
-        call_stacks::configure(0);
+        call_stacks::configure(0, -1);
         heap::disable();
         fork::stand_aside();
         return;

@@ -49,6 +49,10 @@ const LOOK_AGAIN: i64 = 64 * 1024;
 /// The mean number of bytes between samples; 0 for none.
 static MEAN: AtomicU64 = AtomicU64::new(UNDECIDED);
 
+/// Number that makes the samples of a rank differ from those of others, so that the errors of equal
+/// ranks cancel out in their sum.
+static RANK: AtomicU64 = AtomicU64::new(0);
+
 struct Shared {
     lock: SpinLock,
     table: UnsafeCell<table::Table>,
@@ -72,8 +76,9 @@ impl Shared {
 }
 
 /// Sets the mean number of bytes between two samples of a thread that keeps few; 0 turns sampling
-/// off.
-pub fn configure(mean: u64) {
+/// off. A process that is no rank has a negative `rank`.
+pub fn configure(mean: u64, rank: i32) {
+    RANK.store(rank.max(0) as u64, Ordering::Relaxed);
     MEAN.store(mean.min(1 << 50), Ordering::Relaxed);
 }
 
@@ -119,7 +124,8 @@ impl Samples {
     fn draw(&self, mean: f64, number: u32) -> i64 {
         let mut random = self.random.load(Ordering::Relaxed);
         if random == 0 {
-            random = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let rank = RANK.load(Ordering::Relaxed);
+            random = (rank << 32 | u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         }
         let distance = random::distance(random::next(&mut random), mean);
         self.random.store(random, Ordering::Relaxed);
@@ -266,7 +272,7 @@ mod tests {
 
     #[test]
     fn stacks_tell_where_what_lives_was_allocated() {
-        configure(4096);
+        configure(4096, 0);
         std::thread::spawn(|| {
             let blocks = allocate(20_000, 500);
             let large = allocate(1, 30 << 20);
@@ -282,6 +288,6 @@ mod tests {
         })
         .join()
         .unwrap();
-        configure(0);
+        configure(0, 0);
     }
 }

@@ -60,7 +60,7 @@ fn job() -> impl Strategy<Value = JobSpec> {
 fn run(name: &str, workload: &Workload) -> Result<Outcome, TestCaseError> {
     let mut policy = elastic_policy::named::policy(name).expect("a name of the list");
     let mut settings = Settings::new(Cluster { nodes: NODES, cores_per_node: 1 });
-    settings.keep_nodes = true;
+    settings.keep_course = true;
     settings.tick = Some(Span::seconds(60));
     let mut nobody = ();
     let simulation = Simulation::new(workload, settings, policy.as_mut(), &mut nobody);

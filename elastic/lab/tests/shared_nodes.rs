@@ -65,7 +65,7 @@ fn run(
 ) -> Result<(Outcome, Promises), SimulateError> {
     let mut policy = elastic_policy::named::policy(name).expect("a name of the list");
     let settings = Settings::new(Cluster { nodes: NODES, cores_per_node });
-    let settings = Settings { sharing, keep_nodes: true, ..settings };
+    let settings = Settings { sharing, keep_course: true, ..settings };
     let (workload, mut promises) = (Workload::new(jobs.to_vec(), None), Promises::default());
     let simulation = Simulation::new(&workload, settings, policy.as_mut(), &mut promises);
     let outcome = simulation.run()?;

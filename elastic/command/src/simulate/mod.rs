@@ -373,7 +373,7 @@ fn simulate(
         sharing,
         overrun: if arguments.end_at_walltime { Overrun::End } else { Overrun::Run },
         tick: tick.map(Span::seconds),
-        keep_nodes: is_first
+        keep_course: is_first
             && [&arguments.html, &arguments.svg, &arguments.jobs_csv]
                 .iter()
                 .any(|path| path.is_some()),

@@ -339,7 +339,7 @@ mod tests {
         use elastic_policy::state::Cluster;
         let workload = synthetic(Synthetic { jobs: 3, nodes: 8, load: 0.9, seed: 1 });
         let cluster = Cluster { nodes: 8, cores_per_node: 1 };
-        let settings = Settings { keep_nodes: true, ..Settings::new(cluster) };
+        let settings = Settings { keep_course: true, ..Settings::new(cluster) };
         let mut policy = elastic_policy::rigid::Fcfs;
         let outcome = Simulation::new(&workload, settings, &mut policy, &mut ()).run().unwrap();
         let picture = picture(&outcome, &workload).unwrap();
@@ -360,8 +360,10 @@ mod tests {
         use crate::workload::generate::{Synthetic, synthetic};
         use elastic_policy::state::Cluster;
         let workload = synthetic(Synthetic { jobs: 20, nodes: 8, load: 0.9, seed: 1 });
-        let settings =
-            Settings { keep_nodes: true, ..Settings::new(Cluster { nodes: 8, cores_per_node: 1 }) };
+        let settings = Settings {
+            keep_course: true,
+            ..Settings::new(Cluster { nodes: 8, cores_per_node: 1 })
+        };
         let mut policy = elastic_policy::rigid::Fcfs;
         let outcome = Simulation::new(&workload, settings, &mut policy, &mut ()).run().unwrap();
         assert!(picture(&outcome, &workload).unwrap().contains(">4 more in the same colours<"));

@@ -75,7 +75,7 @@ fn run(
 ) -> Result<(Outcome, Sequence), SimulateError> {
     let workload = Workload::new(jobs, Some(NODES));
     let cluster = Cluster { nodes: NODES, cores_per_node: 16 };
-    let settings = Settings { tick: Some(PERIOD), ..Settings::new(cluster) };
+    let settings = Settings { tick: Some(PERIOD), keep_course: true, ..Settings::new(cluster) };
     let mut sequence = Sequence::default();
     let outcome = Simulation::new(&workload, settings, policy, &mut sequence).run()?;
     Ok((outcome, sequence))

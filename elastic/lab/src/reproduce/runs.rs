@@ -15,7 +15,7 @@ pub(super) fn run(
     policy: &mut dyn Policy,
 ) -> Result<Outcome, SimulateError> {
     let cluster = Cluster { nodes, cores_per_node: 1 };
-    let settings = Settings { tick, ..Settings::new(cluster) };
+    let settings = Settings { tick, keep_course: true, ..Settings::new(cluster) };
     Simulation::new(workload, settings, policy, &mut ()).run()
 }
 

@@ -46,8 +46,9 @@ pub struct Settings {
     pub overrun: Overrun,
     /// The period of the policy's clock and of measurements of the MPI ratio; `None` for no ticks.
     pub tick: Option<Span>,
-    /// Keeps the nodes of each job over time, for pictures and allocations.
-    pub keep_nodes: bool,
+    /// Keeps the use of the machine and the nodes of each job over time, for pictures and
+    /// allocations.
+    pub keep_course: bool,
 }
 
 impl Settings {
@@ -55,7 +56,7 @@ impl Settings {
     #[must_use]
     pub fn new(cluster: Cluster) -> Settings {
         let overrun = Overrun::default();
-        Settings { cluster, sharing: None, overrun, tick: None, keep_nodes: false }
+        Settings { cluster, sharing: None, overrun, tick: None, keep_course: false }
     }
 }
 

@@ -122,7 +122,7 @@ pub struct Outcome {
     pub is_shared: bool,
     /// The life of each job, in the order of the workload.
     pub records: Vec<Record>,
-    /// The use of the machine over time.
+    /// The use of the machine over time, if it was kept.
     pub load: Vec<Load>,
     /// The nodes of each job over time, if they were kept, in order of return.
     pub pieces: Vec<Piece>,

@@ -312,7 +312,7 @@ impl<'a> Simulation<'a> {
             Action::Grow { job, nodes } => {
                 self.counts.growths += 1;
                 self.check_resize_point(now, *job)?;
-                if let (true, Choice::Nodes(nodes)) = (self.settings.keep_nodes, nodes) {
+                if let (true, Choice::Nodes(nodes)) = (self.settings.keep_course, nodes) {
                     self.held.gain(job.0, nodes, now);
                 }
                 self.resized(now, *job);
@@ -320,7 +320,7 @@ impl<'a> Simulation<'a> {
             Action::Shrink { job, nodes, grace: None } => {
                 self.counts.shrinkages += 1;
                 self.check_resize_point(now, *job)?;
-                if let (true, Choice::Nodes(nodes)) = (self.settings.keep_nodes, nodes) {
+                if let (true, Choice::Nodes(nodes)) = (self.settings.keep_course, nodes) {
                     self.held.lose(job.0, nodes, now);
                 }
                 self.resized(now, *job);
@@ -368,7 +368,7 @@ impl<'a> Simulation<'a> {
         };
         self.planned.push(Reverse((planned.0, planned.1, job, 0)));
         self.hold(job, count, now);
-        if let (true, Choice::Nodes(nodes)) = (self.settings.keep_nodes, nodes) {
+        if let (true, Choice::Nodes(nodes)) = (self.settings.keep_course, nodes) {
             self.held.gain(job.0, nodes, now);
         }
     }
@@ -436,7 +436,7 @@ impl<'a> Simulation<'a> {
     /// Makes a job continue without the nodes that it was asked to leave. The state still has them.
     fn give_back(&mut self, job: JobId, leaving: &NodeList, now: Time) {
         self.notices.remove(&job);
-        if self.settings.keep_nodes {
+        if self.settings.keep_course {
             self.held.lose(job.0, leaving, now);
         }
         let Some(known) = self.state.job(job) else { return };
@@ -475,7 +475,7 @@ impl<'a> Simulation<'a> {
         self.programs.remove(&job);
         self.notices.remove(&job);
         self.hold(job, 0, now);
-        if self.settings.keep_nodes {
+        if self.settings.keep_course {
             self.held.end(job.0, now);
         }
         self.records[job.0 as usize].ended = now;
@@ -506,6 +506,16 @@ impl<'a> Simulation<'a> {
 
     fn note_load(&mut self, now: Time) {
         self.counts.instants += 1;
+        if self.settings.keep_course {
+            self.keep_load(now);
+        }
+        if self.counts.instants.is_multiple_of(REPORT_EVERY) {
+            let (done, jobs) = (self.done, self.workload.jobs.len());
+            self.observer.progressed(Progress { now, done, jobs });
+        }
+    }
+
+    fn keep_load(&mut self, now: Time) {
         let busy = self.settings.cluster.nodes - self.state.idle();
         let waiting = u32::try_from(self.state.queue().len()).unwrap_or(u32::MAX);
         let load = Load { at: now, busy, waiting };
@@ -513,10 +523,6 @@ impl<'a> Simulation<'a> {
             Some(last) if last.at == now => *last = load,
             Some(last) if (last.busy, last.waiting) == (busy, waiting) => {}
             _ => self.load.push(load),
-        }
-        if self.counts.instants.is_multiple_of(REPORT_EVERY) {
-            let (done, jobs) = (self.done, self.workload.jobs.len());
-            self.observer.progressed(Progress { now, done, jobs });
         }
     }
 

@@ -7,7 +7,7 @@ use elastic_policy::rigid::{Easy, Fcfs};
 use elastic_policy::state::Refusal;
 
 fn settings(nodes: u32) -> Settings {
-    Settings { keep_nodes: true, ..Settings::new(Cluster { nodes, cores_per_node: 1 }) }
+    Settings { keep_course: true, ..Settings::new(Cluster { nodes, cores_per_node: 1 }) }
 }
 
 fn spec(submitted: u64, class: Class, limits: Limits, walltime: u64, work: Work) -> JobSpec {

@@ -1,7 +1,9 @@
 //! From jobs to points: the memory of one rank by component, by number of ranks.
 
 use super::fit::{Fit, Measured, fit};
+use super::fits::{Part, Parts};
 use anyhow::bail;
+use memprof::growth::Limit;
 use memprof::model::{Group, Job, Rank, statistics};
 use memprof::report;
 use memprof::terminal::Progress;
@@ -50,7 +52,7 @@ pub struct Growth {
 }
 
 impl Growth {
-    fn of(name: &str, group: Option<Group>, points: Vec<Measured>) -> Growth {
+    pub(super) fn of(name: &str, group: Option<Group>, points: Vec<Measured>) -> Growth {
         Growth { name: name.into(), group, fit: fit(&points), points }
     }
 
@@ -87,6 +89,11 @@ pub struct Study {
     pub rank: Growth,
     /// Peak of the largest node.
     pub node: Growth,
+    /// Components of a node, from the jobs with several ranks on one.
+    pub parts: Vec<Part>,
+    /// Least memory that the processes of a node may use, if it is known.
+    #[serde(skip)]
+    pub limit: Option<Limit>,
     /// Components, in descending order of memory at the largest number of ranks.
     pub growths: Vec<Growth>,
     /// Notes on the jobs, in words.
@@ -104,6 +111,7 @@ pub fn gather(folders: &[PathBuf], metric: Metric) -> anyhow::Result<Study> {
     let mut nodes = Vec::new();
     let mut sizes: Vec<f64> = Vec::new();
     let mut components: BTreeMap<Arc<str>, Vec<(usize, f64)>> = BTreeMap::new();
+    let (mut parts, mut limit): (Parts, Option<Limit>) = (Parts::default(), None);
     let mut progress = Progress::new("reading");
     for (at, folder) in folders.iter().enumerate() {
         progress.part(&format!("reading job {} of {}", at + 1, folders.len()));
@@ -135,11 +143,14 @@ pub fn gather(folders: &[PathBuf], metric: Metric) -> anyhow::Result<Study> {
         let peaks = job.nodes.iter().filter_map(|node| node.timeline.peak.as_ref());
         // A sum of which parts are missing is no sum.
         if job.is_whole() {
+            parts.add(&job, size);
             nodes.push(Measured {
                 ranks: size,
                 bytes: peaks.map(|peak| peak.bytes).max().unwrap_or(0) as f64,
             });
         }
+        let limits = job.nodes.iter().filter_map(Limit::of).chain(limit);
+        limit = limits.min_by_key(|limit| limit.bytes);
         for (name, bytes) in held(&job, metric) {
             components.entry(name).or_default().push((at, bytes));
         }
@@ -176,6 +187,8 @@ pub fn gather(folders: &[PathBuf], metric: Metric) -> anyhow::Result<Study> {
         folders: folders.to_vec(),
         rank: Growth::of("", None, ranks),
         node: Growth::of("", None, nodes),
+        parts: parts.finish(),
+        limit,
         growths,
         notes,
     })

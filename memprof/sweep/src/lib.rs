@@ -1,12 +1,14 @@
 //! `memprof sweep`: the same program at several numbers of ranks, and how each component grows with them.
 
 mod fit;
+mod fits;
 mod gather;
 mod runs;
 pub mod text;
 
 use anyhow::{Context, bail};
 pub use fit::{Coefficient, Fit, Law, Measured, Prediction, fit};
+pub use fits::{At, NodeAt, Part};
 pub use gather::{Growth, Metric, Study, gather};
 use memprof::output;
 use memprof::signals;
@@ -41,9 +43,9 @@ pub struct Options {
     /// Peak to fit: resident or owned, the mean of ranks; resident-max or owned-max, of the rank with most
     #[arg(long, value_name = "WHAT", default_value = "resident", hide_possible_values = true)]
     pub metric: Metric,
-    /// Print the laws' predictions for these numbers of ranks
-    #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
-    pub at: Vec<u32>,
+    /// Predict for these numbers of ranks; as 512/8, also whether 8 nodes have that much memory
+    #[arg(long, value_name = "N,N/NODES", value_delimiter = ',')]
+    pub at: Vec<At>,
     /// Show all rows of the table
     #[arg(short, long)]
     pub all: bool,
@@ -60,6 +62,9 @@ pub struct Options {
 /// # Errors
 /// If a run fails, its job cannot be read, or the output cannot be written.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    if options.metric != Metric::Resident && options.at.iter().any(|at| at.nodes.is_some()) {
+        bail!("--at RANKS/NODES adds up resident peaks: leave --metric out");
+    }
     let folders = match options.from.as_slice() {
         [] => match runs::run(options)? {
             runs::Outcome::Done(folders) => folders,

@@ -1,6 +1,7 @@
 //! The study as a table, as JSON and as a picture.
 
 use super::fit::{Coefficient, Fit, Law, Prediction};
+use super::fits::{At, NodeAt};
 use super::gather::{Growth, Study};
 use memprof::picture::{self, Curve, Fitted, Point, Style};
 use memprof::report::grid::{Align, Grid, Weight};
@@ -21,6 +22,16 @@ struct Document<'a> {
     #[serde(flatten)]
     study: &'a Study,
     predictions: Vec<Predicted<'a>>,
+    /// One for each number of ranks with a number of nodes.
+    nodes_at: Vec<NodeDocument>,
+}
+
+#[derive(Serialize)]
+struct NodeDocument {
+    #[serde(flatten)]
+    node: NodeAt,
+    /// `null` if the memory of a node is not known, or lies within the interval.
+    fits: Option<bool>,
 }
 
 #[derive(Serialize)]
@@ -35,24 +46,26 @@ struct Predicted<'a> {
 /// # Errors
 ///
 /// The document cannot be written as JSON.
-pub fn json(study: &Study, at: &[u32]) -> anyhow::Result<String> {
+pub fn json(study: &Study, at: &[At]) -> anyhow::Result<String> {
     let all = [("one rank", &study.rank), ("largest node", &study.node)].into_iter();
     let all = all.chain(study.growths.iter().map(|growth| (&*growth.name, growth)));
     let mut predictions = Vec::new();
     for (name, growth) in all {
-        for ranks in at {
+        for At { ranks, .. } in at {
             let fit = growth.fit.as_ref();
             predictions.extend(
                 fit.map(|fit| Predicted { name, prediction: fit.predict(f64::from(*ranks)) }),
             );
         }
     }
-    let document = Document { memprof_sweep: VERSION, study, predictions };
+    let nodes = at.iter().filter_map(|at| NodeAt::of(study, *at));
+    let nodes_at = nodes.map(|node| NodeDocument { fits: node.fits(), node }).collect();
+    let document = Document { memprof_sweep: VERSION, study, predictions, nodes_at };
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 
 /// Returns the study as a table, with the laws' predictions; with `all`, also small components.
-pub fn table(study: &Study, at: &[u32], all: bool, look: Look) -> String {
+pub fn table(study: &Study, at: &[At], all: bool, look: Look) -> String {
     let mut out = look.bold(&format!(
         "{}: {} in bytes, by number of ranks",
         clean(&study.program),
@@ -72,7 +85,7 @@ pub fn table(study: &Study, at: &[u32], all: bool, look: Look) -> String {
     let mut head = vec!["component".to_owned()];
     head.extend(study.counts.iter().map(u32::to_string));
     head.extend(["law".to_owned(), "left over".to_owned()]);
-    head.extend(at.iter().map(|ranks| format!("at {ranks}")));
+    head.extend(at.iter().map(|at| format!("at {}", at.ranks)));
     grid.row(Weight::Head, head);
     grid.row(Weight::Sum, row("one rank", &study.rank, study, at));
     grid.row(Weight::Sum, row("largest node", &study.node, study, at));
@@ -93,6 +106,10 @@ pub fn table(study: &Study, at: &[u32], all: bool, look: Look) -> String {
         out.push('\n');
     }
     out.push('\n');
+    let nodes: Vec<NodeAt> = at.iter().filter_map(|at| NodeAt::of(study, *at)).collect();
+    for node in &nodes {
+        out += &node.text(study.limit, look);
+    }
     let mut notes = study.notes.iter().map(|note| clean(note)).collect::<Vec<_>>();
     let fits = || {
         study
@@ -104,7 +121,11 @@ pub fn table(study: &Study, at: &[u32], all: bool, look: Look) -> String {
     if fits().any(|fit| !fit.is_tested()) {
         notes.push("? marks laws that no further number of ranks could test".to_owned());
     }
-    let outside = |ranks: &u32| fits().any(|fit| fit.predict(f64::from(*ranks)).extrapolated);
+    if nodes.is_empty() && at.iter().any(|at| at.nodes.is_some()) {
+        let why = "no node is predicted: no whole job had several ranks on one";
+        notes.push(why.to_owned());
+    }
+    let outside = |at: &At| fits().any(|fit| fit.predict(f64::from(at.ranks)).extrapolated);
     if at.iter().any(outside) {
         let (from, to) = (study.counts.first().unwrap_or(&0), study.counts.last().unwrap_or(&0));
         notes.push(format!("! outside of what was measured ({from} to {to} ranks): true only if the law still holds there"));
@@ -116,14 +137,14 @@ pub fn table(study: &Study, at: &[u32], all: bool, look: Look) -> String {
     out
 }
 
-fn row(name: &str, growth: &Growth, study: &Study, at: &[u32]) -> Vec<String> {
+fn row(name: &str, growth: &Growth, study: &Study, at: &[At]) -> Vec<String> {
     let mut cells = vec![name.to_owned()];
     let mean = |count: &u32| growth.mean_at(f64::from(*count));
     cells.extend(study.counts.iter().map(|count| mean(count).map_or("-".to_owned(), bytes)));
     let Some(fit) = &growth.fit else { return cells };
     cells.push(law(fit) + if fit.is_tested() { "" } else { " ?" });
     cells.push(bytes(fit.largest_residual));
-    for ranks in at {
+    for At { ranks, .. } in at {
         let prediction = fit.predict(f64::from(*ranks));
         let within =
             prediction.plus_minus.map_or(" ± ?".to_owned(), |by| format!(" ± {}", bytes(by)));

@@ -384,6 +384,29 @@ fn installing_again_changes_nothing() -> Result<()> {
     Ok(())
 }
 
+/// Returns the targets of the links of a page to other files, without code.
+fn links(text: &str) -> Vec<String> {
+    let prose: String = text.split("```").step_by(2).collect();
+    let targets = prose.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let files = targets.map(|target| target.split('#').next().unwrap_or_default().to_owned());
+    files.filter(|file| !file.is_empty() && !file.contains("://")).collect()
+}
+
+fn links_of_installed_pages_lead_to_files() -> Result<()> {
+    let pages = installed()?.prefix().join("share/doc/quo");
+    let mut followed = 0;
+    for name in contents(&pages)?.keys().filter(|name| name.extension() == Some("md".as_ref())) {
+        let page = pages.join(name);
+        let folder = page.parent().context("a page without a folder")?;
+        for link in links(&fs::read_to_string(&page)?) {
+            ensure!(folder.join(&link).exists(), "{}: {link}", name.display());
+            followed += 1;
+        }
+    }
+    ensure!(followed > 300, "only {followed} links");
+    Ok(())
+}
+
 fn uninstall_removes_installed_files_and_keeps_the_users() -> Result<()> {
     let (folder, prefix) = copied("prefix")?;
     fs::write(prefix.join("include/quo.h"), "changed")?;
@@ -592,6 +615,7 @@ quo_tests::suite! {
     the_tool_works_where_it_is_installed
     doctor_names_pages_where_they_are_installed
     installing_again_changes_nothing
+    links_of_installed_pages_lead_to_files
     uninstall_removes_installed_files_and_keeps_the_users
     packagers_stage_without_fortran_and_static_library
     help_of_every_command_fits_a_screen

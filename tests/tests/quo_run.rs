@@ -155,13 +155,15 @@ fn threads_of_a_loan_work_on_lent_cpus_and_return() -> Result<()> {
     Ok(())
 }
 
-fn unbound_ranks_borrow_nothing_and_end_well() -> Result<()> {
+fn unbound_ranks_borrow_nothing_and_are_told_why() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = compile("examples/imbalance/imbalance.c", folder.path())?;
     let outcome = two_ranks(Some(&["--report"]), BindTo::None, &program, &["2", "20", "1"])?;
     outcome.expect_success()?;
     ensure!(outcome.stdout.contains("at most 1 threads"), "{}", outcome.stdout);
     ensure!(reported(&outcome, 0, "borrowed")? == 0, "{}", outcome.stderr);
+    let said = outcome.stderr.matches("quo-run: no rank of this node lends: all may use the same");
+    ensure!(said.count() == 1, "{}", outcome.stderr);
     Ok(())
 }
 
@@ -314,7 +316,7 @@ quo_tests::suite! {
     waiting_rank_lends_to_regions_of_another
     regions_of_llvms_runtime_borrow
     threads_of_a_loan_work_on_lent_cpus_and_return
-    unbound_ranks_borrow_nothing_and_end_well
+    unbound_ranks_borrow_nothing_and_are_told_why
     program_that_asks_for_its_threads_keeps_them
     malleable_program_is_told_the_most_threads
     malleable_without_its_risk_is_refused

@@ -70,7 +70,7 @@ fn build(out: &Path) -> Result<()> {
 }
 
 /// Returns the pages of the site and the files that they link to, as paths below the checkout.
-fn files(root: &Path) -> Result<BTreeSet<PathBuf>> {
+pub fn files(root: &Path) -> Result<BTreeSet<PathBuf>> {
     let mut files = BTreeSet::new();
     for page in summary::listed(root) {
         let text = fs::read_to_string(root.join(&page))

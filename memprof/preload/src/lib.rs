@@ -10,6 +10,9 @@
 
 // As an archive (memprof/archive), and in tests, which interpose nothing, only a part is used.
 #![cfg_attr(any(test, feature = "archive"), allow(unused_imports, dead_code))]
+// The functions of the heap have bytes for `void`, and let exceptions pass. Compilers before 1.99
+// do not know this lint.
+#![allow(unknown_lints, invalid_runtime_symbol_definitions)]
 
 mod base;
 mod interpose;

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_that_join_or_leave_amid_a_window_are_not_the_same() {
+    fn processes_that_join_or_leave_are_not_the_same() {
         let same = |lives: &[(u64, u64)]| are_the_same(lives.iter().copied(), (100, 24_100));
         // The second rank starts when the loop of the first has begun, and ends a moment earlier.
         assert!(same(&[(0, 25_000), (200, 23_900)]));

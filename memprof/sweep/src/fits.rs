@@ -63,7 +63,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Adds a job of this many ranks; nothing if each of its ranks has a node of its own.
+    /// Adds a job of this many ranks; nothing if no node has several ranks.
     pub fn add(&mut self, job: &Job, ranks: f64) {
         let several = job.nodes.iter().filter(|node| node.ranks.len() > 1);
         let Some(node) = several.max_by_key(|node| node.ranks.len()) else { return };

@@ -11,6 +11,7 @@ pub mod prefix;
 mod template;
 mod wrapper;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +20,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::output::Steps;
-use crate::{project, release, run, setup};
+use crate::{book, project, release, run, setup};
 use fortran::Modules;
 use library::{INTERFACE, Parts};
 use place::{Content, Item};
@@ -33,9 +34,6 @@ const COMMANDS: [&str; 3] = ["quo-info", "quo-elastic", "quo-run"];
 const RUN_OBJECT: &str = "libquo_run_preload.so";
 /// The object that `quo-info doctor` loads into programs.
 const INFO_OBJECT: &str = "libquo_info_preload.so";
-
-/// Folders of pages that the README, the commands and the pages themselves name.
-const PAGES: [&str; 5] = ["docs", "docs/recipes", "docs/design", "docs/contributing", "findings"];
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -167,12 +165,9 @@ fn everything(
     }
     memprof::everything(&mut items, built, memprof, work, &values, parts.is_static_wanted)?;
     for paper in papers(root)? {
-        items.push(copy(&paper, "share/doc/quo", 0o644)?);
-    }
-    for folder in PAGES {
-        for page in files(&root.join(folder))? {
-            items.push(copy(&page, &format!("share/doc/quo/{folder}"), 0o644)?);
-        }
+        let folder = paper.parent().unwrap_or(Path::new(""));
+        let place = Path::new("share/doc/quo").join(folder);
+        items.push(copy(&root.join(&paper), &place.to_string_lossy(), 0o644)?);
     }
     let packaging = root.join("packaging");
     for example in files(&packaging.join("examples"))? {
@@ -306,10 +301,14 @@ fn version_in(header: &str) -> Option<String> {
     Some(format!("{}.{}.{}", number >> 16, number >> 8 & 0xff, number & 0xff))
 }
 
-/// Returns licences and documents at the top of the checkout.
-fn papers(root: &Path) -> Result<Vec<PathBuf>> {
-    let mut papers = files(root)?;
-    papers.retain(|file| name(file).starts_with("LICENSE-") || name(file).ends_with(".md"));
+/// Returns the licences, and the pages of the site with all files that they, the commands and the
+/// README name, as paths below the checkout.
+fn papers(root: &Path) -> Result<BTreeSet<PathBuf>> {
+    let mut papers = book::files(root)?;
+    let licences = files(root)?.into_iter().filter(|file| name(file).starts_with("LICENSE-"));
+    let findings = files(&root.join("findings"))?;
+    let others = licences.chain(findings);
+    papers.extend(others.filter_map(|file| Some(file.strip_prefix(root).ok()?.to_owned())));
     Ok(papers)
 }
 

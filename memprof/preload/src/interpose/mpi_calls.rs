@@ -144,6 +144,8 @@ unsafe fn begin_session(name: &str, profiling: bool, words: [usize; 6]) -> usize
 /// `MPI_Session_finalize(&session)`: the last session ends MPI, unless `MPI_Finalize` follows.
 unsafe fn end_session(name: &str, profiling: bool, words: [usize; 6]) -> usize {
     let less = |open: usize| open.checked_sub(1);
+    // Newer compilers call it by a name that older ones do not have.
+    #[allow(deprecated)]
     let before = SESSIONS.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
     if before == Ok(1) && !HAS_WORLD.load(Ordering::Acquire) {
         // SAFETY: the program's arguments.

@@ -65,7 +65,7 @@ pub fn keep_threads() -> usize {
 }
 
 /// Meets the other ranks of the node. Called once, by the thread in which MPI was initialised, when
-/// all of them are on their way. Returns a line for the user if some will not take part.
+/// all of them are on their way. Returns a line for the user if none will lend.
 pub fn begin(place: &Place) -> Option<String> {
     let absent = match presence::absent(place) {
         Ok(absent) => absent,
@@ -78,13 +78,26 @@ pub fn begin(place: &Place) -> Option<String> {
         if let Err(reason) = meet(place) {
             let _ = TROUBLE.set(reason);
         }
-        return None;
+        return CONTEXT.get().filter(|_| place.rank == 0 && place.size > 1).and_then(unbound);
     }
     let reason = presence::reason(&absent);
     let is_first = (0..place.rank).all(|rank| absent.contains(&rank));
     let note = is_first.then(|| format!("no rank of this node lends: {reason}"));
     let _ = TROUBLE.set(reason);
     note
+}
+
+/// Returns a line for the user if all ranks of the node may use the same CPUs, so that none has any
+/// to lend.
+fn unbound(context: &Context) -> Option<String> {
+    let own = context.binding().ok()?;
+    let is_same = |rank: usize| context.binding_of(rank).is_ok_and(|cpus| cpus == own);
+    let all = (1..context.node_size()).all(is_same);
+    all.then(|| {
+        "no rank of this node lends: all may use the same CPUs; bind each to its own, as by mpirun \
+         --bind-to core"
+            .to_owned()
+    })
 }
 
 fn meet(place: &Place) -> Result<(), String> {

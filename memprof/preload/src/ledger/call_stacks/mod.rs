@@ -49,8 +49,8 @@ const LOOK_AGAIN: i64 = 64 * 1024;
 /// The mean number of bytes between samples; 0 for none.
 static MEAN: AtomicU64 = AtomicU64::new(UNDECIDED);
 
-/// Number that makes the samples of a rank differ from those of others, so that the errors of equal
-/// ranks cancel out in their sum.
+/// Number that makes each rank draw other samples, so that the errors of equal ranks cancel out in
+/// their sum.
 static RANK: AtomicU64 = AtomicU64::new(0);
 
 struct Shared {

@@ -105,6 +105,8 @@ impl Table {
         if self.further.load(Acquire).is_null() {
             return None;
         }
+        // Newer compilers call it by a name that older ones do not have.
+        #[allow(deprecated)]
         let index = self.further_used.fetch_update(Relaxed, Relaxed, more).ok()? + 1;
         // The first thread to link a group wins; a second group is not used again.
         let _ = link.compare_exchange(0, index, AcqRel, Acquire);

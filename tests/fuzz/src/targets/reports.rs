@@ -131,10 +131,12 @@ fn show(whole: &Path, folder: &Path, metric: Metric) {
         compared(&job, &whole);
     }
     if let Some(study) = said(sweep::gather(&[whole.to_owned(), folder.to_owned()], metric)) {
-        let table = sweep::text::table(&study, &[1, 1 << 20], true, look);
+        let at = [(1, None), (1 << 20, Some(7)), (u32::MAX, Some(1))];
+        let at = at.map(|(ranks, nodes)| sweep::At { ranks, nodes });
+        let table = sweep::text::table(&study, &at, true, look);
         is_clean(&table);
         are_numbers(&table, &[&job]);
-        said(sweep::text::json(&study, &[u32::MAX]));
+        said(sweep::text::json(&study, &at));
         assert!(sweep::text::picture(&study).contains("</svg>"));
     }
 }

@@ -350,7 +350,17 @@ pub fn is_neutral(name: &str) -> bool {
         "libc++abi",
         "libgfortran",
     ];
-    is_any(stem(name), NAMES) || is_loader(name) || name.starts_with("libpython")
+    is_any(stem(name), NAMES)
+        || is_loader(name)
+        || name.starts_with("libpython")
+        || is_trampoline(name)
+}
+
+/// Returns true for an object that calls functions for others through pointers, with arguments that
+/// are known only at run time: its caller owns what such a function allocates.
+#[must_use]
+pub fn is_trampoline(name: &str) -> bool {
+    is_any(stem(name), &["libffi"])
 }
 
 #[cfg(test)]

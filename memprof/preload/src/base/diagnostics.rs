@@ -53,11 +53,19 @@ pub enum Code {
     LinkedAllocator = 18,
     /// A region of the program ended that was not open, or while another one was open inside it.
     Regions = 19,
+    /// An object has looked up functions of an allocator that the program does not call by name.
+    UnseenBlocks = 20,
 }
 
-/// Codes that need no immediate message, because no data are lost.
-const QUIET: [Code; 5] =
-    [Code::Static, Code::MemoryHooks, Code::MemoryLimit, Code::LinkedAllocator, Code::Regions];
+/// Codes that need no immediate message: no data are lost, or the report is early enough.
+const QUIET: [Code; 6] = [
+    Code::Static,
+    Code::MemoryHooks,
+    Code::MemoryLimit,
+    Code::LinkedAllocator,
+    Code::Regions,
+    Code::UnseenBlocks,
+];
 
 /// Maximum length of a note's text.
 pub const LENGTH: usize = 120;

@@ -7,13 +7,21 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 
 use super::hooked::{DLSYM, Function, hook, real};
 use memprof_boundary::functions;
+#[cfg(not(feature = "archive"))]
+use memprof_trace::layout::flags;
 
 use super::patch;
 use crate::base::arch::code;
 use crate::base::component::Component;
+#[cfg(not(feature = "archive"))]
+use crate::base::diagnostics::{self, Code};
 use crate::base::dictionary::{self, Class};
 use crate::base::thread::{Guard, local};
+#[cfg(not(feature = "archive"))]
+use crate::ledger::heap::exports;
 use crate::owners::{self, Known};
+#[cfg(not(feature = "archive"))]
+use crate::recording::conflicts;
 
 /// Longer names are passed on unchanged.
 const NAME: usize = 4096;
@@ -279,9 +287,10 @@ fn search(
     found
 }
 
-/// `dlsym`: with a handle, the tool looks up in the program's place. The result of `RTLD_NEXT`
-/// depends on the caller, so the call is passed on unchanged; one with `RTLD_DEFAULT` as well,
-/// unless it is for an MPI function that all objects see.
+/// `dlsym`: with a handle, the tool looks up in the program's place, and returns its own function
+/// where calls by name would reach it. The result of `RTLD_NEXT` depends on the caller, so the call
+/// is passed on unchanged; one with `RTLD_DEFAULT` as well, unless it is for an MPI function that
+/// all objects see.
 ///
 /// # Safety
 ///
@@ -298,6 +307,7 @@ pub unsafe extern "C-unwind" fn dlsym() {
         ".cfi_adjust_cfa_offset 8",
         "sub rsp, 8",
         ".cfi_adjust_cfa_offset 8",
+        "mov rdx, qword ptr [rsp + 24]",
         "call {find_replacement}",
         "add rsp, 8",
         ".cfi_adjust_cfa_offset -8",
@@ -319,6 +329,7 @@ pub unsafe extern "C-unwind" fn dlsym() {
         ".cfi_offset x29, -32",
         ".cfi_offset x30, -24",
         "stp x0, x1, [sp, #16]",
+        "mov x2, x30",
         "bl {find_replacement}",
         "mov x16, x0",
         "ldp x0, x1, [sp, #16]",
@@ -340,12 +351,21 @@ pub unsafe extern "C-unwind" fn dlsym() {
 }
 
 /// Returns the address, or 0 where the call has to be passed on unchanged.
-unsafe extern "C-unwind" fn find_replacement(handle: *mut c_void, name: *const c_char) -> usize {
+unsafe extern "C-unwind" fn find_replacement(
+    handle: *mut c_void,
+    name: *const c_char,
+    caller: usize,
+) -> usize {
     if name.is_null() || local().guard.get() > 0 {
         return 0;
     }
     // SAFETY: a name for the loader is zero-terminated.
-    let symbol = unsafe { CStr::from_ptr(name) }.to_bytes();
+    let name = unsafe { CStr::from_ptr(name) };
+    let symbol = name.to_bytes();
+    #[cfg(not(feature = "archive"))]
+    if exports::is_named(symbol) {
+        return block_function(handle, name, caller);
+    }
     if !symbol.starts_with(b"MPI") && !symbol.starts_with(b"PMPI") {
         return 0;
     }
@@ -358,18 +378,57 @@ unsafe extern "C-unwind" fn find_replacement(handle: *mut c_void, name: *const c
     let _guard = Guard::enter();
     // From here, everything but the program's own stubs is reached by `RTLD_NEXT`.
     let handle = if handle == libc::RTLD_DEFAULT { libc::RTLD_NEXT } else { handle };
-    // SAFETY: the caller's handle and name.
-    let found = core::hint::black_box(unsafe { libc::dlsym(handle, name) }) as usize;
-    if found == 0 {
-        // The program looks up again itself and gets the error.
-        forget_error();
-        return 0;
-    }
+    let Some(found) = look_up(handle, name) else { return 0 };
     let whose = owners::component_at(found);
     if whose.is_none_or(|whose| whose == Component::TOOL) || owners::is_executables(found) {
         return 0;
     }
     patch::mpi_target(symbol, found).unwrap_or(0)
+}
+
+/// Returns the address of a symbol. Where there is none, the program looks up again itself and gets
+/// the error.
+fn look_up(handle: *mut c_void, name: &CStr) -> Option<usize> {
+    // SAFETY: the caller's handle and name. The result is used after the call, so that the call
+    // does not become a jump.
+    let found = core::hint::black_box(unsafe { libc::dlsym(handle, name.as_ptr()) }) as usize;
+    if found == 0 {
+        forget_error();
+    }
+    (found != 0).then_some(found)
+}
+
+/// Returns the tool's function for a name of the malloc family that was looked up by a handle, or 0
+/// where the lookup has to be passed on unchanged: the function then belongs to another allocator
+/// than the one that the program calls by name, so its blocks have no owner.
+#[cfg(not(feature = "archive"))]
+fn block_function(handle: *mut c_void, name: &CStr, caller: usize) -> usize {
+    let is_seen = conflicts::flags() & flags::OWN_ALLOCATOR == 0;
+    if handle == libc::RTLD_DEFAULT || !is_seen {
+        return 0;
+    }
+    let asker = owners::component_at(caller);
+    let _guard = Guard::enter();
+    let Some(found) = look_up(handle, name) else { return 0 };
+    let owner = owners::component_at(found);
+    if owner.is_none_or(|owner| owner == Component::TOOL) || owners::is_executables(found) {
+        return 0;
+    }
+    let ours = exports::in_place_of(name.to_bytes(), found);
+    // An allocator may take what is its own.
+    if ours.is_none() && asker != owner {
+        let name = name.to_str().unwrap_or("?");
+        let [asker, owner] = [asker, owner].map(|component| {
+            component.map_or("?", |component| dictionary::entered(component).name)
+        });
+        diagnostics::say(
+            Code::UnseenBlocks,
+            format_args!(
+                "{asker} takes {name} of {owner} by dlsym: its blocks there have no owner"
+            ),
+        );
+    }
+    ours.unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -37,6 +37,18 @@ pub struct Caller {
     /// True if the object allocates for others (libc, libstdc++, ...): then its caller or thread
     /// determines the owner.
     pub neutral: bool,
+    /// True if the object, which is neutral, calls functions for others through pointers.
+    pub trampoline: bool,
+}
+
+impl Caller {
+    const fn of(component: Component, flags: u32) -> Caller {
+        Caller { component, neutral: flags & 1 != 0, trampoline: flags & 2 != 0 }
+    }
+
+    fn flags(self) -> u32 {
+        u32::from(self.neutral) | u32::from(self.trampoline) << 1
+    }
 }
 
 static TABLE: table::Table = table::Table::new();
@@ -62,7 +74,7 @@ pub fn caller(return_address: usize) -> Caller {
     if return_address.wrapping_sub(local.object_low.get()) < local.object_length.get()
         && local.object_version.get() == VERSION.load(Ordering::Relaxed)
     {
-        return Caller { component: local.object_component.get(), neutral: false };
+        return Caller::of(local.object_component.get(), 0);
     }
     look_back(local, return_address)
 }
@@ -97,7 +109,7 @@ fn look_back(local: &Local, address: usize) -> Caller {
         && version == VERSION.load(Ordering::Relaxed)
     {
         let what = recent.what.load(Ordering::Relaxed);
-        let found = Caller { component: Component(what as u16), neutral: what >> 16 != 0 };
+        let found = Caller::of(Component(what as u16), what >> 16);
         keep(local, found, low, length, version);
         return found;
     }
@@ -130,9 +142,9 @@ fn look_up(local: &Local, address: usize) -> Caller {
     }
     let Some(range) = found else {
         // Code made at run time: its owner cannot be determined.
-        return Caller { component: Component::UNATTRIBUTED, neutral: true };
+        return NOBODY;
     };
-    let found = Caller { component: range.component, neutral: range.neutral };
+    let found = range.caller();
     let length = range.high - range.low;
     keep(local, found, range.low, length, version);
     // A signal handler that interrupts these stores leaves the entry alone.
@@ -143,11 +155,21 @@ fn look_up(local: &Local, address: usize) -> Caller {
         fence(Ordering::Release);
         recent.low.store(range.low, Ordering::Relaxed);
         recent.length.store(length, Ordering::Relaxed);
-        let what = u32::from(found.component.0) | u32::from(found.neutral) << 16;
+        let what = u32::from(found.component.0) | found.flags() << 16;
         recent.what.store(what, Ordering::Relaxed);
         recent.version.store(version, Ordering::Release);
     }
     found
+}
+
+/// Owner of code that was made at run time, in no object.
+const NOBODY: Caller =
+    Caller { component: Component::UNATTRIBUTED, neutral: true, trampoline: false };
+
+/// Returns what [`caller`] returns, for a frame that is not the innermost: the object does not
+/// become the last caller's.
+pub fn caller_further_out(return_address: usize) -> Caller {
+    TABLE.find(return_address).map_or(NOBODY, |range| range.caller())
 }
 
 /// Returns the owner of any mapped address of an object: code, constants, data, bss.
@@ -253,15 +275,16 @@ mod tests {
         assert_eq!(component_at(high - 1), Some(component));
         // SAFETY: only the address is used.
         let inside = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"qsort".as_ptr()) } as usize;
-        assert_eq!(caller(inside), Caller { component, neutral: true });
-        assert_eq!(caller(inside + 1), Caller { component, neutral: true });
+        let expected = Caller { component, neutral: true, trampoline: false };
+        assert_eq!(caller(inside), expected);
+        assert_eq!(caller(inside + 1), expected);
     }
 
     #[test]
     fn code_of_nobody_is_neutral() {
         let heap = Box::new(0u64);
         let found = caller(core::ptr::from_ref(&*heap) as usize);
-        assert_eq!(found, Caller { component: Component::UNATTRIBUTED, neutral: true });
+        assert_eq!(found, NOBODY);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
+use super::Caller;
 use crate::base::component::Component;
 
 /// Number of objects that are distinguished; the addresses of others have no owner.
@@ -17,7 +18,15 @@ pub struct Range {
     pub high: usize,
     pub component: Component,
     pub neutral: bool,
+    pub trampoline: bool,
     pub executable: bool,
+}
+
+impl Range {
+    /// Returns what the object is as a caller.
+    pub fn caller(&self) -> Caller {
+        Caller { component: self.component, neutral: self.neutral, trampoline: self.trampoline }
+    }
 }
 
 struct Slot {
@@ -65,7 +74,8 @@ impl Table {
             slot.high.store(range.high, Ordering::Relaxed);
             let what = u32::from(range.component.0)
                 | u32::from(range.neutral) << 16
-                | u32::from(range.executable) << 17;
+                | u32::from(range.executable) << 17
+                | u32::from(range.trampoline) << 18;
             slot.what.store(what, Ordering::Relaxed);
         }
         copy.count.store(count, Ordering::Relaxed);
@@ -117,6 +127,7 @@ impl Copy {
             component: Component(what as u16),
             neutral: what >> 16 & 1 == 1,
             executable: what >> 17 & 1 == 1,
+            trampoline: what >> 18 & 1 == 1,
         })
     }
 }
@@ -133,6 +144,7 @@ mod tests {
             component: Component(component),
             neutral: component.is_multiple_of(2),
             executable: index == 0,
+            trampoline: index == 1,
         }
     }
 

@@ -395,6 +395,7 @@ fn assign_components(objects: &mut [Known; LIMIT]) {
             high: object.high,
             component: object.component,
             neutral: object.neutral,
+            trampoline: object.neutral && classify::is_trampoline(object.name()),
             executable: object.executable,
         };
         count += if object.holds_mpi() {

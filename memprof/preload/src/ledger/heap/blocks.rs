@@ -11,7 +11,7 @@ use super::{
 use crate::base::arch::Errno;
 use crate::base::component::{Component, LIMIT};
 use crate::base::overflow_counters::{self, Table};
-use crate::base::thread::{Local, local};
+use crate::base::thread::{Guard, Local, local};
 use crate::ledger::call_stacks;
 use crate::owners;
 
@@ -28,8 +28,27 @@ fn owner(local: &Local, caller: usize, stack: usize) -> Component {
             account::work_for_caller(local);
             return found.component;
         }
+        if found.trampoline
+            && let Some(owner) = owner_further_out(caller, stack)
+        {
+            return owner;
+        }
     }
     owner_by_thread(local, stack)
+}
+
+/// Returns the owner of the first frame that is not in a trampoline, if it does not allocate for
+/// others.
+#[cold]
+#[inline(never)]
+fn owner_further_out(caller: usize, stack: usize) -> Option<Component> {
+    let errno = Errno::save();
+    let _guard = Guard::enter();
+    let (frames, depth) = call_stacks::stack(caller, stack);
+    errno.restore();
+    let mut callers = frames[..depth].iter().map(|frame| owners::caller_further_out(*frame));
+    let first = callers.find(|caller| !caller.trampoline)?;
+    (!first.neutral).then_some(first.component)
 }
 
 /// Returns the owner where the caller is not known, or allocates on behalf of others.

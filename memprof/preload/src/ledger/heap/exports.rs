@@ -2,8 +2,11 @@
 
 #![allow(unsafe_code)]
 
-use super::{calls, malloc_family};
+use core::ffi::CStr;
+
+use super::{calls, malloc_family, next_allocator};
 use crate::base::arch::entry;
+use crate::base::symbols;
 
 entry! {
     1 malloc(size: usize) -> *mut u8 = calls::malloc;
@@ -21,6 +24,35 @@ entry! {
     1 valloc(size: usize) -> *mut u8 = malloc_family::valloc;
     1 pvalloc(size: usize) -> *mut u8 = malloc_family::pvalloc;
     1 malloc_usable_size(block: *mut u8) -> usize = malloc_family::malloc_usable_size;
+}
+
+/// Functions that allocate, free or measure blocks, by name.
+const NAMED: [(&CStr, *const ()); 12] = [
+    (c"malloc", malloc as *const ()),
+    (c"calloc", calloc as *const ()),
+    (c"realloc", realloc as *const ()),
+    (c"reallocarray", reallocarray as *const ()),
+    (c"free", free as *const ()),
+    (c"cfree", cfree as *const ()),
+    (c"memalign", memalign as *const ()),
+    (c"aligned_alloc", aligned_alloc as *const ()),
+    (c"posix_memalign", posix_memalign as *const ()),
+    (c"valloc", valloc as *const ()),
+    (c"pvalloc", pvalloc as *const ()),
+    (c"malloc_usable_size", malloc_usable_size as *const ()),
+];
+
+/// Returns true for the name of a function that [`in_place_of`] may replace.
+pub fn is_named(symbol: &[u8]) -> bool {
+    NAMED.iter().any(|(name, _)| name.to_bytes() == symbol)
+}
+
+/// Returns the tool's function in place of `found`, which a lookup of `symbol` has found, if the
+/// tool's function would call that one next.
+pub fn in_place_of(symbol: &[u8], found: usize) -> Option<usize> {
+    let (name, ours) = NAMED.iter().find(|(name, _)| name.to_bytes() == symbol)?;
+    let is_next = !next_allocator::is_disabled() && symbols::dlsym_next(name) == found;
+    is_next.then_some(*ours as usize)
 }
 
 /// Frees a block. Its tag names the owner, whatever the caller is.

@@ -173,6 +173,7 @@ pub mod tests {
 
     fn stack(component: &str, offsets: &[u64], live: u64) -> Site {
         Site {
+            allocated_for: None,
             frames: offsets.iter().map(|offset| Frame { object: 0, offset: *offset }).collect(),
             component: component.into(),
             live,

@@ -44,6 +44,11 @@ pub struct Site {
     pub total: u64,
     /// In how many processes it was seen.
     pub processes: u32,
+    /// Call of the application above the library that allocated: the innermost frame in the program
+    /// or one of its libraries, but not the owner's. `None` for memory of the program, and where the
+    /// stack has no such frame.
+    #[serde(skip)]
+    pub allocated_for: Option<Frame>,
     /// Live KiB over time, all ranks together.
     #[serde(skip)]
     pub course: Course,
@@ -90,11 +95,14 @@ impl Collect {
     ) -> Vec<u32> {
         let known: Vec<u32> = objects.into_iter().map(|object| self.object(object)).collect();
         for mut site in sites {
-            site.frames.retain_mut(|frame| {
+            let renumber = |frame: &mut Frame| {
                 let object = known.get(frame.object as usize);
                 frame.object = object.copied().unwrap_or_default();
                 object.is_some()
-            });
+            };
+            site.frames.retain_mut(renumber);
+            site.allocated_for =
+                site.allocated_for.and_then(|mut frame| renumber(&mut frame).then_some(frame));
             self.add(site, offset_ns);
         }
         known
@@ -167,6 +175,7 @@ mod tests {
             at_peak: 0,
             total: peak,
             processes: 0,
+            allocated_for: None,
             course: Course::default(),
         }
     }

@@ -139,7 +139,7 @@ const STEP: usize = 32;
 
 /// Adds up the memory of equal calls, largest first, from stacks of decreasing size. Ends when the
 /// rest is less than a hundredth of each reported sum: to look up a name takes time.
-fn merged(
+pub(super) fn merged(
     peaks: &[u64],
     limit: usize,
     all: u32,

@@ -1,6 +1,6 @@
 //! The whole report as JSON, for programs.
 
-use super::{Options, View, growth, handles, select, sites};
+use super::{Options, View, allocated_for, growth, handles, select, sites};
 use crate::model::Job;
 use serde::Serialize;
 
@@ -55,6 +55,8 @@ struct Document<'a, T> {
     #[serde(skip_serializing_if = "Option::is_none")]
     named_sites: Option<Vec<sites::Named>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    allocated_for: Option<serde_json::Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     handles: Option<Vec<handles::Named>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     growth: Option<serde_json::Value>,
@@ -77,22 +79,35 @@ pub fn text(job: &Job, options: &Options) -> anyhow::Result<String> {
     match select(job, options)? {
         View::Job => {
             let sites = sites::named(&job.sites, job.started_ns, SITES);
-            let growth = growth::of(job).json();
-            document(job, Some(sites), Some(handles::named(job)), Some(growth))
+            let document = Document {
+                named_sites: Some(sites),
+                allocated_for: Some(allocated_for::json(job, SITES)),
+                handles: Some(handles::named(job)),
+                growth: Some(growth::of(job).json()),
+                ..Document::of(job)
+            };
+            document.text()
         }
-        View::Rank(rank) => document(rank, None, None, None),
-        View::Node(node) => document(node, None, None, None),
-        View::Phase(phase) => document(phase, None, None, None),
+        View::Rank(rank) => Document::of(rank).text(),
+        View::Node(node) => Document::of(node).text(),
+        View::Phase(phase) => Document::of(phase).text(),
     }
 }
 
-fn document<T: Serialize>(
-    part: &T,
-    named_sites: Option<Vec<sites::Named>>,
-    handles: Option<Vec<handles::Named>>,
-    growth: Option<serde_json::Value>,
-) -> anyhow::Result<String> {
-    let document =
-        Document { memprof_report: VERSION, kinds: KINDS, part, named_sites, handles, growth };
-    Ok(serde_json::to_string(&document)? + "\n")
+impl<T: Serialize> Document<'_, T> {
+    fn of(part: &T) -> Document<'_, T> {
+        Document {
+            memprof_report: VERSION,
+            kinds: KINDS,
+            part,
+            named_sites: None,
+            allocated_for: None,
+            handles: None,
+            growth: None,
+        }
+    }
+
+    fn text(&self) -> anyhow::Result<String> {
+        Ok(serde_json::to_string(self)? + "\n")
+    }
 }

@@ -1,5 +1,6 @@
 //! Allocation sites: the largest sampled call stacks of a job or of one rank.
 
+use super::allocated_for;
 use super::symbols::Symbols;
 use crate::model::{Site, Sites};
 use crate::terminal::{Look, clean};
@@ -13,6 +14,8 @@ pub struct Named {
     pub site: Site,
     /// One line for each frame, innermost first; inlined functions have separate lines.
     pub names: Vec<String>,
+    /// For memory of a library, the call of the application that it was allocated for.
+    pub allocated_for: Option<String>,
 }
 
 /// Returns the largest sites with the names of their functions, in objects that have not changed
@@ -29,6 +32,9 @@ pub fn named(of: &Sites, started_ns: u64, limit: usize) -> Vec<Named> {
                 .flat_map(|frame| symbols.names(*frame))
                 .map(|name| name.text)
                 .collect(),
+            allocated_for: site
+                .allocated_for
+                .map(|frame| allocated_for::place(frame, &mut symbols)),
         })
         .collect()
 }
@@ -54,6 +60,9 @@ pub fn text(of: &Sites, started_ns: u64, limit: usize, look: Look) -> String {
             count(site.site.processes as usize, "process"),
             bytes(site.site.peak_max)
         );
+        if let Some(call) = &site.allocated_for {
+            out += &format!("  allocated for {}\n", clean(call));
+        }
         for name in &site.names {
             out += &format!("    {}\n", clean(name));
         }

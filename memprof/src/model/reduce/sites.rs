@@ -2,7 +2,7 @@
 
 use super::counters::course;
 use super::{DETAIL, Names, open};
-use crate::model::{Frame, Object, Site};
+use crate::model::{Frame, Group, Object, Site};
 use memprof_trace::layout::{self, NONE};
 use memprof_trace::read::Trace;
 use std::collections::{HashMap, HashSet};
@@ -10,6 +10,19 @@ use std::path::{Path, PathBuf};
 
 /// Object between a program and MPI, whose frames are not informative about the program.
 const OWN: &str = "libmemprof_preload.so";
+
+/// Beginning of the name of the program's component.
+const PROGRAM: &str = "app.exe";
+/// End of the name of the component of an MPI that is linked into the program.
+const STATIC: &str = ":(static)";
+
+/// Returns true for a component with code of the application. An interpreter's frames are the same
+/// for every line of its script.
+fn is_applications(component: &str) -> bool {
+    let name = component.split_once(':').map_or("", |(_, name)| name);
+    let interprets = name.starts_with("python") || name.starts_with("libpython");
+    Group::of(component) == Group::Application && !interprets
+}
 
 /// Reads only the stacks of a trace.
 pub fn read(file: &Path) -> Result<(Vec<Object>, Vec<Site>), String> {
@@ -42,19 +55,32 @@ pub fn objects(trace: &Trace) -> (Vec<Object>, HashMap<u32, u32>, HashSet<u32>) 
 /// Returns the stacks, and the objects that their frames refer to.
 pub fn sites(trace: &Trace, names: &Names) -> (Vec<Object>, Vec<Site>) {
     let (objects, numbers, own) = objects(trace);
+    // Owner of the code of each object.
+    let owners: Vec<_> = (trace.objects.iter())
+        .map(|object| names.component(object.row.component as usize))
+        .collect();
     let sites = trace.sites.iter().map(|site| {
         let row = &site.row;
         let frames = (row.frames as usize).min(layout::FRAMES);
+        let frames: Vec<Frame> = (row.objects.iter().zip(&row.offsets))
+            .take(frames)
+            .filter(|(object, _)| !own.contains(object))
+            .map(|(object, offset)| Frame {
+                object: numbers.get(object).copied().unwrap_or(NONE),
+                offset: *offset,
+            })
+            .collect();
+        let component = names.component(row.component as usize);
+        let is_applications = |frame: &&Frame| {
+            (owners.get(frame.object as usize))
+                .is_some_and(|owner| *owner != component && is_applications(owner))
+        };
+        // In a static program the object does not tell the owner of the code.
+        let in_library = !component.starts_with(PROGRAM) && !component.ends_with(STATIC);
         Site {
-            frames: (row.objects.iter().zip(&row.offsets))
-                .take(frames)
-                .filter(|(object, _)| !own.contains(object))
-                .map(|(object, offset)| Frame {
-                    object: numbers.get(object).copied().unwrap_or(NONE),
-                    offset: *offset,
-                })
-                .collect(),
-            component: names.component(row.component as usize),
+            allocated_for: frames.iter().find(is_applications).copied().filter(|_| in_library),
+            frames,
+            component,
             live: row.live,
             peak: row.peak,
             peak_max: row.peak,

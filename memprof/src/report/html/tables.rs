@@ -4,7 +4,8 @@ use super::page::Table;
 use crate::model::{ComponentSummary, Group, Job, Spread};
 use crate::report::grid::Weight;
 use crate::report::{
-    causes, growth, handles as objects, sites as stacks, table, touches as first_touches,
+    allocated_for, causes, growth, handles as objects, sites as stacks, table,
+    touches as first_touches,
 };
 use crate::terminal::{Look, clean, markup};
 use crate::units::{bytes, count, millionths, share, time};
@@ -161,10 +162,23 @@ pub fn causes(job: &Job) -> String {
         }
         body += &out.finish();
     }
+    let libraries = allocated_for::of(job, CAUSES);
+    if !libraries.calls.is_empty() {
+        let heads = ["allocated for", "of", "live at the peaks of ranks", "in"];
+        let mut out = Table::new(2, &heads);
+        for call in &libraries.calls {
+            let (live, processes) = (bytes(call.at_peak), call.processes());
+            out.row("", [call.place.clone(), call.component.clone(), live, processes]);
+        }
+        body += &out.finish();
+        let remainder = libraries.remainder();
+        body.extend(remainder.map(|text| format!("<p class=about>{}</p>\n", markup(&text))));
+    }
     section(
         "Peaks and what made them",
         "Phase and MPI function the main thread was in when most was seen, who held it, and which calls had allocated \
-         what lived then: estimates from sampled call stacks.",
+         what lived then: estimates from sampled call stacks. Memory of a library is also shown by the call of the \
+         application above it, which it was allocated for.",
         &body,
     )
 }
@@ -348,8 +362,10 @@ pub fn sites(job: &Job, limit: usize) -> String {
     for (index, site) in named.iter().enumerate() {
         let open = if index < 3 { " open" } else { "" };
         let names: Vec<String> = site.names.iter().map(|name| markup(name)).collect();
+        let call = site.allocated_for.as_ref();
+        let call = call.map_or(String::new(), |call| format!(" · allocated for {}", markup(call)));
         body += &format!(
-            "<details{open}><summary><b>{}</b> at peak, {} now · {} · {}</summary><pre>{}</pre></details>\n",
+            "<details{open}><summary><b>{}</b> at peak, {} now · {} · {}{call}</summary><pre>{}</pre></details>\n",
             bytes(site.site.peak),
             bytes(site.site.live),
             markup(&site.site.component),

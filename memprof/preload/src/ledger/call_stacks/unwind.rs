@@ -6,11 +6,15 @@ use core::ffi::{c_int, c_void};
 
 use super::DEPTH;
 use super::seen::{Seen, Stack};
-use crate::base::dictionary;
+use crate::base::component::Component;
+use crate::base::dictionary::{self, Class};
 use crate::owners;
 
 /// Number of the tool's own frames that may precede the frame of the caller.
 const OWN_FRAMES: usize = 16;
+
+/// Maximum number of frames that are passed over on the way to one of the application.
+const PASSED_OVER: usize = 64;
 
 unsafe extern "C" {
     fn _Unwind_Backtrace(
@@ -33,6 +37,23 @@ struct Walk {
     stack: Stack,
     /// True if each return address is stored right below its caller's part of the stack.
     can_be_found_again: bool,
+    /// Component of the caller.
+    asker: Option<Component>,
+    /// True if a frame of the application outside the caller's object is in the stack, or if none
+    /// is needed because the caller is the program.
+    has_application: bool,
+    passed_over: usize,
+}
+
+impl Walk {
+    /// Returns true for code of the program or its libraries that is not the caller's.
+    fn is_applications(&self, address: usize) -> bool {
+        let owner = owners::component_at(address);
+        owner != self.asker
+            && owner
+                .map(dictionary::class)
+                .is_some_and(|class| matches!(class, Class::AppExecutable | Class::AppLibrary))
+    }
 }
 
 extern "C" fn step(context: *mut c_void, walk: *mut c_void) -> c_int {
@@ -51,13 +72,22 @@ extern "C" fn step(context: *mut c_void, walk: *mut c_void) -> c_int {
     if address == 0 || walk.stack.depth as usize == DEPTH {
         return END;
     }
+    if !walk.has_application {
+        walk.has_application = walk.is_applications(address);
+        // The last place is kept for the application, whose frame may be further out.
+        if !walk.has_application && walk.stack.depth as usize == DEPTH - 1 {
+            walk.passed_over += 1;
+            return if walk.passed_over > PASSED_OVER { END } else { GO_ON };
+        }
+    }
     let place = above.map(|above| above.wrapping_sub(size_of::<usize>()));
     walk.can_be_found_again &= walk.stack.push(address, place, walk.innermost);
     GO_ON
 }
 
 /// Returns the stack from the frame with the return address `caller` outwards: frames and their
-/// number. Returns only that frame if the rest cannot be unwound. `innermost` is the address at
+/// number. If all but the last are in libraries, the last is the next one of the application, and
+/// frames may be missing before it. Returns only the first frame if the rest cannot be unwound. `innermost` is the address at
 /// which `caller` is stored, 0 where that is not known.
 ///
 /// The calling thread holds no lock of the tool, and the guard is set: the unwinder may allocate.
@@ -66,7 +96,12 @@ pub fn stack(caller: usize, innermost: usize, seen: &Seen) -> ([usize; DEPTH], u
     if let Some(stack) = seen.find(caller, innermost, version) {
         return (stack.frames, stack.depth as usize);
     }
+    let asker = owners::component_at(caller);
+    let class = asker.map(dictionary::class);
     let mut walk = Walk {
+        asker,
+        has_application: class == Some(Class::AppExecutable),
+        passed_over: 0,
         caller,
         innermost,
         skipped: 0,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use quo_tests::memprof::{PROGRAMS, Profiled};
+use quo_tests::suite::Skipped;
 use quo_tests::{Checkout, run_compiler};
 use serde_json::Value;
 
@@ -84,6 +85,80 @@ fn memory_of_libraries_is_shown_by_the_applications_call() -> Result<()> {
     Ok(())
 }
 
+/// Keys that go from the first bar to the call with the most bytes below it and enlarge that one;
+/// the width of each bar then follows, with its name and the text below.
+const KEYS: &str = "<script>addEventListener('load', () => {
+  const svg = document.querySelector('#stacks-0 svg');
+  const press = (key) => document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
+  svg.querySelector('.call').focus();
+  for (const key of ['ArrowDown', 'ArrowDown', 'ArrowUp', 'ArrowDown', 'Enter']) press(key);
+  const shown = [...svg.querySelectorAll('.call')].filter((call) => call.style.display !== 'none');
+  const width = (call) => call.querySelector('rect').getAttribute('width');
+  document.title = JSON.stringify({
+    at: document.activeElement.getAttribute('aria-label'),
+    said: document.querySelector('#stacks-0 .said').textContent,
+    wide: shown.map((call) => [call.getAttribute('aria-label'), Number(width(call))]),
+    tabs: svg.querySelectorAll('[tabindex=\"0\"]').length,
+  });
+});</script>";
+
+/// Returns what the page says after the keys; `None` without Chromium.
+fn pressed(page: &str, folder: &Path) -> Result<Option<Value>> {
+    let file = folder.join("pressed.html");
+    std::fs::write(&file, page.to_owned() + KEYS)?;
+    let mut command = Command::new("timeout");
+    command.args(["120", "chromium", "--headless=new", "--no-sandbox", "--disable-gpu"]);
+    command.args(["--virtual-time-budget=10000", "--dump-dom"]);
+    command.arg(format!("--user-data-dir={}", folder.join("profile").display()));
+    let output = command.arg(format!("file://{}", file.display())).output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let title = text.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>"));
+    let Some((title, _)) = title else { return Ok(None) };
+    Ok(Some(serde_json::from_str(&title.replace("&gt;", ">").replace("&lt;", "<"))?))
+}
+
+fn page_has_bars_and_tree_of_stacks_at_peak_end_and_grown() -> Result<()> {
+    let folder = recorded(&["slowly"])?;
+    let file = folder.path().join("page.html");
+    memprof(
+        &["report", "--html", file.to_str().context("a path that is no text")?],
+        folder.path(),
+    )?;
+    let page = std::fs::read_to_string(&file)?;
+    let (few, many) = (place("few_calls")?, place("many_calls")?);
+    let parts: Vec<&str> = page.split("<figure id=stacks-").skip(1).collect();
+    ensure!(parts.len() == 3, "{} figures", parts.len());
+    for (part, title) in parts.iter().zip(["at peak", "at the end", "grown from "]) {
+        let part = part.split_once("</figure>").context("no end")?.0;
+        ensure!(part.contains(title), "{title}: {part}");
+        let bar = format!("aria-label=\"{many} · 12.0 MiB · ");
+        ensure!(part.contains(&bar), "{bar} not in {part}");
+        let line = part.lines().find(|line| line.starts_with("<details") && line.contains(&many));
+        ensure!(line.is_some_and(|line| line.contains("<b>12.0 MiB</b>")), "{line:?}");
+        let is_growth = title == "grown from ";
+        ensure!(part.contains(&format!("{few} · 24.0 MiB")) != is_growth, "{part}");
+    }
+    for outside in ["http://", "https://", "src="] {
+        let outside = page.replace("http://www.w3.org/2000/svg", "").contains(outside);
+        ensure!(!outside, "the page needs more than itself");
+    }
+    let Some(found) = pressed(&page, folder.path())? else {
+        return Err(Skipped("there is no chromium that shows pages".to_owned()).into());
+    };
+    // The first bar and those around the enlarged one have the whole width.
+    let wide = found["wide"].as_array().context("no bars")?;
+    let whole = wide.iter().find(|bar| bar[0] == found["at"]).context("the bar is not shown")?;
+    ensure!(found["at"] == found["said"] && found["tabs"] == 1, "{found}");
+    ensure!(whole[1] == 1160.0 && wide[0][1] == 1160.0, "{found}");
+    ensure!(
+        wide.iter().any(|bar| bar[0].as_str().is_some_and(|name| name.contains(&few))),
+        "{found}"
+    );
+    ensure!(!found["wide"].to_string().contains(&many), "{found}");
+    Ok(())
+}
+
 quo_tests::suite! {
+    page_has_bars_and_tree_of_stacks_at_peak_end_and_grown
     memory_of_libraries_is_shown_by_the_applications_call
 }

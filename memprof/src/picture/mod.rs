@@ -1,12 +1,13 @@
 //! Pictures: plain SVG, drawn from plain numbers.
 //!
-//! Nothing here knows traces. A caller fills a [`Timeline`], a [`Heat`], [`Bars`] or a [`Curve`] and gets the
-//! text of an SVG.
+//! Nothing here knows traces. A caller fills a [`Timeline`], a [`Heat`], [`Bars`], a [`Call`] or a [`Curve`]
+//! and gets the text of an SVG.
 
 mod areas;
 mod bars;
 mod curve;
 mod heat;
+mod icicle;
 mod legend;
 mod palette;
 mod phases;
@@ -19,6 +20,7 @@ mod tests;
 pub use bars::{Bar, Bars, bars};
 pub use curve::{Curve, Fitted, Point, curve};
 pub use heat::{Heat, heat};
+pub use icicle::{Call, icicle};
 pub use palette::{GROUPS, PAGE_CSS, Shades, group_of};
 pub use timeline::timeline;
 

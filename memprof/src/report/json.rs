@@ -1,6 +1,7 @@
 //! The whole report as JSON, for programs.
 
-use super::{Options, View, allocated_for, growth, handles, select, sites};
+use super::causes::allocated_for;
+use super::{Options, View, growth, handles, select, sites};
 use crate::model::Job;
 use serde::Serialize;
 

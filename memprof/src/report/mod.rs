@@ -1,6 +1,5 @@
 //! `memprof report`: tables, a page, pictures.
 
-pub mod allocated_for;
 pub mod causes;
 pub mod grid;
 pub mod growth;

@@ -1,6 +1,6 @@
 //! Allocation sites: the largest sampled call stacks of a job or of one rank.
 
-use super::allocated_for;
+use super::causes::allocated_for;
 use super::symbols::Symbols;
 use crate::model::{Site, Sites};
 use crate::terminal::{Look, clean};

@@ -48,7 +48,7 @@ pub fn full(job: &Job, everything: bool, look: Look) -> String {
     out += &nodes(&job.nodes, look);
     out += &phases(&job.phases, job.noun(), look);
     out += &super::causes::text(job, CAUSES, look);
-    out += &super::allocated_for::text(job, CAUSES, look);
+    out += &super::causes::allocated_for::text(job, CAUSES, look);
     out += &super::handles::text(job, CAUSES, look);
     out += &super::touches::text(&job.touches, if everything { usize::MAX } else { TOUCHES }, look);
     out += &closing(job, look);

@@ -56,9 +56,9 @@ int main(int argc, char **argv)
     library_thread();
     /* Sleeps: so that the last blocks come after the first moments of the trace, which are a second
        apart. */
-    if (argc > 1) sleep(4);
+    if (argc > 1) sleep(6);
     many_calls();
-    if (argc > 1) sleep(3);
+    if (argc > 1) sleep(4);
     return 0;
 }
 #endif

@@ -3,7 +3,9 @@
 //! It stays small for large jobs: sums, a heat map of all ranks, and a few ranks in detail.
 
 mod page;
+mod stacks;
 mod tables;
+mod tree;
 
 use super::{pictures, table};
 use crate::model::{Job, Node, Rank, Timeline};
@@ -101,6 +103,7 @@ pub fn page(job: &Job) -> anyhow::Result<String> {
     page.push(&tables::phases(job));
     page.push(&tables::nodes(job));
     page.push(&tables::shared(job));
+    page.push(&stacks::section(job));
     page.push(&tables::sites(job, SITES));
     page.push(&tables::balance(job));
     Ok(page.finish(&charts.data()?))

@@ -92,6 +92,62 @@ for (const figure of document.querySelectorAll("figure")) {
   }
 }
 
+for (const svg of document.querySelectorAll("svg.memprof-icicle")) {
+  const width = svg.viewBox.baseVal.width;
+  const said = svg.parentElement.querySelector(".said");
+  const calls = [...svg.querySelectorAll(".call")].map((call) => {
+    const [rect, text] = [call.querySelector("rect"), call.querySelector("text")];
+    const [x, wide] = [Number(rect.getAttribute("x")), Number(rect.getAttribute("width"))];
+    return { call, rect, text, x, wide, row: Number(call.dataset.row), hint: call.getAttribute("aria-label") };
+  });
+  const holds = (outer, inner) => outer.x <= inner.x + 0.01 && outer.x + outer.wide >= inner.x + inner.wide - 0.01;
+  const enlarge = (to) => {
+    for (const one of calls) {
+      const left = Math.max(0, (one.x - to.x) / to.wide * width);
+      const right = Math.min(width, (one.x + one.wide - to.x) / to.wide * width);
+      one.call.style.display = right - left < 0.5 ? "none" : "";
+      one.rect.setAttribute("x", left);
+      one.rect.setAttribute("width", Math.max(0, right - left));
+      one.text.setAttribute("x", left + 4);
+      const name = one.hint.split(" · ")[0], room = Math.floor((right - left - 8) / 6.2);
+      one.text.textContent = room < 4 ? "" : name.length > room ? name.slice(0, room - 1) + "…" : name;
+    }
+  };
+  // Only one call is in the order of the Tab key; arrows go on from it.
+  const go = (one) => {
+    if (!one) return;
+    for (const other of calls) other.call.tabIndex = other === one ? 0 : -1;
+    one.call.focus();
+  };
+  const shown = (one) => one.call.style.display !== "none";
+  const near = (one, row, step) => {
+    const row_of = calls.filter((other) => other.row === row && shown(other)).sort((a, b) => a.x - b.x);
+    if (step) return row_of[row_of.indexOf(one) + step];
+    return row_of.find((other) => holds(row < one.row ? other : one, row < one.row ? one : other));
+  };
+  const keys = {
+    ArrowUp: (one) => go(near(one, one.row - 1, 0)),
+    ArrowDown: (one) => go(near(one, one.row + 1, 0)),
+    ArrowLeft: (one) => go(near(one, one.row, -1)),
+    ArrowRight: (one) => go(near(one, one.row, 1)),
+    Enter: enlarge,
+    " ": enlarge,
+    Escape: () => enlarge(calls[0]),
+  };
+  calls.forEach((one, index) => {
+    one.call.tabIndex = index ? -1 : 0;
+    one.call.setAttribute("role", "button");
+    one.call.addEventListener("click", () => { enlarge(one); go(one); });
+    one.call.addEventListener("focus", () => { said.textContent = one.hint; });
+    one.call.addEventListener("pointerenter", () => { said.textContent = one.hint; });
+    one.call.addEventListener("keydown", (event) => {
+      if (!keys[event.key]) return;
+      event.preventDefault();
+      keys[event.key](one);
+    });
+  });
+}
+
 for (const select of document.querySelectorAll("select[data-choose]")) {
   select.addEventListener("change", () => {
     for (const option of select.options) {

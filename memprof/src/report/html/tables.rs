@@ -2,10 +2,10 @@
 
 use super::page::Table;
 use crate::model::{ComponentSummary, Group, Job, Spread};
+use crate::report::causes::allocated_for;
 use crate::report::grid::Weight;
 use crate::report::{
-    allocated_for, causes, growth, handles as objects, sites as stacks, table,
-    touches as first_touches,
+    causes, growth, handles as objects, sites as stacks, table, touches as first_touches,
 };
 use crate::terminal::{Look, clean, markup};
 use crate::units::{bytes, count, millionths, share, time};

@@ -1,9 +1,9 @@
 //! Memory of libraries by the call of the application that it was allocated for.
 
-use super::causes::{Cause, merged};
-use super::grid::{Align, Grid, Weight};
-use super::symbols::Symbols;
+use super::{Cause, merged};
 use crate::model::{Frame, Job, Site};
+use crate::report::grid::{Align, Grid, Weight};
+use crate::report::symbols::Symbols;
 use crate::terminal::{Look, clean};
 use crate::units::bytes;
 use serde_json::{Value, json};

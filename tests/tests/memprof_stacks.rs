@@ -17,8 +17,9 @@ const MIB: u64 = 1 << 20;
 /// Records the program, with all blocks in samples. Returns the folder, which has `traces`.
 fn recorded(arguments: &[&str]) -> Result<tempfile::TempDir> {
     let folder = tempfile::tempdir()?;
-    let source = Checkout::find()?.root().join(PROGRAMS).join("for_whom.c");
-    let (library, program) = (folder.path().join("libasks.so"), folder.path().join("for_whom"));
+    let source = Checkout::find()?.root().join(PROGRAMS).join("allocated_for.c");
+    let (library, program) =
+        (folder.path().join("libasks.so"), folder.path().join("allocated_for"));
     let compiler = || {
         let mut compiler = Command::new("cc");
         compiler.args(["-std=gnu11", "-O1", "-g", "-pthread"]).arg(&source);
@@ -44,11 +45,11 @@ fn memprof(words: &[&str], folder: &Path) -> Result<String> {
 
 /// Returns a function of the program with the line of its call of the library.
 fn place(function: &str) -> Result<String> {
-    let source = Checkout::find()?.root().join(PROGRAMS).join("for_whom.c");
+    let source = Checkout::find()?.root().join(PROGRAMS).join("allocated_for.c");
     let text = std::fs::read_to_string(source)?;
     let mut lines = text.lines().enumerate().skip_while(|(_, line)| !line.contains(function));
     let call = lines.find(|(_, line)| line.contains("kept = library_block("));
-    Ok(format!("{function}  for_whom.c:{}", call.context("no call in the program")?.0 + 1))
+    Ok(format!("{function}  allocated_for.c:{}", call.context("no call in the program")?.0 + 1))
 }
 
 fn is_near(bytes: &Value, expected: u64) -> bool {
@@ -135,8 +136,9 @@ fn page_has_bars_and_tree_of_stacks_at_peak_end_and_grown() -> Result<()> {
         ensure!(part.contains(&bar), "{bar} not in {part}");
         let line = part.lines().find(|line| line.starts_with("<details") && line.contains(&many));
         ensure!(line.is_some_and(|line| line.contains("<b>12.0 MiB</b>")), "{line:?}");
-        let is_growth = title == "grown from ";
-        ensure!(part.contains(&format!("{few} · 24.0 MiB")) != is_growth, "{part}");
+        if title != "grown from " {
+            ensure!(part.contains(&format!("{few} · 24.0 MiB")), "{part}");
+        }
     }
     for outside in ["http://", "https://", "src="] {
         let outside = page.replace("http://www.w3.org/2000/svg", "").contains(outside);
@@ -145,7 +147,7 @@ fn page_has_bars_and_tree_of_stacks_at_peak_end_and_grown() -> Result<()> {
     let Some(found) = pressed(&page, folder.path())? else {
         return Err(Skipped("there is no chromium that shows pages".to_owned()).into());
     };
-    // The first bar and those around the enlarged one have the whole width.
+    // The first bar and all bars around the enlarged one have the whole width.
     let wide = found["wide"].as_array().context("no bars")?;
     let whole = wide.iter().find(|bar| bar[0] == found["at"]).context("the bar is not shown")?;
     ensure!(found["at"] == found["said"] && found["tabs"] == 1, "{found}");

@@ -7,21 +7,13 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 
 use super::hooked::{DLSYM, Function, hook, real};
 use memprof_boundary::functions;
-#[cfg(not(feature = "archive"))]
-use memprof_trace::layout::flags;
 
 use super::patch;
 use crate::base::arch::code;
 use crate::base::component::Component;
-#[cfg(not(feature = "archive"))]
-use crate::base::diagnostics::{self, Code};
 use crate::base::dictionary::{self, Class};
 use crate::base::thread::{Guard, local};
-#[cfg(not(feature = "archive"))]
-use crate::ledger::heap::exports;
 use crate::owners::{self, Known};
-#[cfg(not(feature = "archive"))]
-use crate::recording::conflicts;
 
 /// Longer names are passed on unchanged.
 const NAME: usize = 4096;
@@ -354,7 +346,7 @@ pub unsafe extern "C-unwind" fn dlsym() {
 unsafe extern "C-unwind" fn find_replacement(
     handle: *mut c_void,
     name: *const c_char,
-    caller: usize,
+    #[cfg_attr(feature = "archive", allow(unused_variables))] caller: usize,
 ) -> usize {
     if name.is_null() || local().guard.get() > 0 {
         return 0;
@@ -363,8 +355,8 @@ unsafe extern "C-unwind" fn find_replacement(
     let name = unsafe { CStr::from_ptr(name) };
     let symbol = name.to_bytes();
     #[cfg(not(feature = "archive"))]
-    if exports::is_named(symbol) {
-        return block_function(handle, name, caller);
+    if super::block_functions::is_one(symbol) {
+        return super::block_functions::find(handle, name, caller);
     }
     if !symbol.starts_with(b"MPI") && !symbol.starts_with(b"PMPI") {
         return 0;
@@ -388,7 +380,7 @@ unsafe extern "C-unwind" fn find_replacement(
 
 /// Returns the address of a symbol. Where there is none, the program looks up again itself and gets
 /// the error.
-fn look_up(handle: *mut c_void, name: &CStr) -> Option<usize> {
+pub(super) fn look_up(handle: *mut c_void, name: &CStr) -> Option<usize> {
     // SAFETY: the caller's handle and name. The result is used after the call, so that the call
     // does not become a jump.
     let found = core::hint::black_box(unsafe { libc::dlsym(handle, name.as_ptr()) }) as usize;
@@ -396,39 +388,6 @@ fn look_up(handle: *mut c_void, name: &CStr) -> Option<usize> {
         forget_error();
     }
     (found != 0).then_some(found)
-}
-
-/// Returns the tool's function for a name of the malloc family that was looked up by a handle, or 0
-/// where the lookup has to be passed on unchanged: the function then belongs to another allocator
-/// than the one that the program calls by name, so its blocks have no owner.
-#[cfg(not(feature = "archive"))]
-fn block_function(handle: *mut c_void, name: &CStr, caller: usize) -> usize {
-    let is_seen = conflicts::flags() & flags::OWN_ALLOCATOR == 0;
-    if handle == libc::RTLD_DEFAULT || !is_seen {
-        return 0;
-    }
-    let asker = owners::component_at(caller);
-    let _guard = Guard::enter();
-    let Some(found) = look_up(handle, name) else { return 0 };
-    let owner = owners::component_at(found);
-    if owner.is_none_or(|owner| owner == Component::TOOL) || owners::is_executables(found) {
-        return 0;
-    }
-    let ours = exports::in_place_of(name.to_bytes(), found);
-    // An allocator may take what is its own.
-    if ours.is_none() && asker != owner {
-        let name = name.to_str().unwrap_or("?");
-        let [asker, owner] = [asker, owner].map(|component| {
-            component.map_or("?", |component| dictionary::entered(component).name)
-        });
-        diagnostics::say(
-            Code::UnseenBlocks,
-            format_args!(
-                "{asker} takes {name} of {owner} by dlsym: its blocks there have no owner"
-            ),
-        );
-    }
-    ours.unwrap_or(0)
 }
 
 #[cfg(test)]

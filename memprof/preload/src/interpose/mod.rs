@@ -7,6 +7,8 @@ pub(crate) mod archive;
 #[cfg(all(feature = "archive", not(test), target_arch = "x86_64", target_os = "linux"))]
 mod ucx_events;
 
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(feature = "archive")))]
+mod block_functions;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod ending;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

@@ -142,7 +142,7 @@ fn look_up(local: &Local, address: usize) -> Caller {
     }
     let Some(range) = found else {
         // Code made at run time: its owner cannot be determined.
-        return NOBODY;
+        return OF_NO_OBJECT;
     };
     let found = range.caller();
     let length = range.high - range.low;
@@ -163,13 +163,13 @@ fn look_up(local: &Local, address: usize) -> Caller {
 }
 
 /// Owner of code that was made at run time, in no object.
-const NOBODY: Caller =
+const OF_NO_OBJECT: Caller =
     Caller { component: Component::UNATTRIBUTED, neutral: true, trampoline: false };
 
 /// Returns what [`caller`] returns, for a frame that is not the innermost: the object does not
 /// become the last caller's.
 pub fn caller_further_out(return_address: usize) -> Caller {
-    TABLE.find(return_address).map_or(NOBODY, |range| range.caller())
+    TABLE.find(return_address).map_or(OF_NO_OBJECT, |range| range.caller())
 }
 
 /// Returns the owner of any mapped address of an object: code, constants, data, bss.
@@ -284,7 +284,7 @@ mod tests {
     fn code_of_nobody_is_neutral() {
         let heap = Box::new(0u64);
         let found = caller(core::ptr::from_ref(&*heap) as usize);
-        assert_eq!(found, NOBODY);
+        assert_eq!(found, OF_NO_OBJECT);
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub fn sites(trace: &Trace, names: &Names) -> (Vec<Object>, Vec<Site>) {
             (owners.get(frame.object as usize))
                 .is_some_and(|owner| *owner != component && is_applications(owner))
         };
-        // In a static program the object does not tell the owner of the code.
+        // In a static program the code of several owners is in one object.
         let in_library = !component.starts_with(PROGRAM) && !component.ends_with(STATIC);
         Site {
             allocated_for: frames.iter().find(is_applications).copied().filter(|_| in_library),

@@ -14,7 +14,7 @@ const STACKS: usize = 1000;
 const CALLS: usize = 400;
 /// Frames from which a stack may have more than were kept.
 const MAYBE_CUT: usize = memprof_trace::layout::FRAMES - 2;
-/// Fewest moments of a run whose growth is shown: values at its first ones are interpolated.
+/// Fewest moments of a run for growth to be shown: values at its first ones are interpolated.
 const MOMENTS: usize = 8;
 
 /// A tree of the stacks of a job.
@@ -125,7 +125,7 @@ fn tree<'a>(
             add(&mut calls[at]);
         }
     }
-    // A call comes after the one that it is within, and has no more bytes.
+    // A call follows the one that it is within, and has no more bytes.
     let mut order: Vec<usize> = (0..calls.len()).collect();
     order.sort_by_key(|index| (std::cmp::Reverse(calls[*index].bytes), *index));
     let omitted: HashSet<usize> = order.split_off(order.len().min(CALLS)).into_iter().collect();

@@ -74,7 +74,7 @@ extern "C" fn step(context: *mut c_void, walk: *mut c_void) -> c_int {
     }
     if !walk.has_application {
         walk.has_application = walk.is_applications(address);
-        // The last place is kept for the application, whose frame may be further out.
+        // The last place is kept for a frame of the application, which may be further out.
         if !walk.has_application && walk.stack.depth as usize == DEPTH - 1 {
             walk.passed_over += 1;
             return if walk.passed_over > PASSED_OVER { END } else { GO_ON };

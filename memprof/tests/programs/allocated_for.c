@@ -1,5 +1,5 @@
 /* Keeps blocks of a MiB: 24 that a library allocates for one function, 12 for another through many
-   calls, 4 for nobody in a thread of its own, and 8 of the program. The 12 are the last, seconds
+   calls, 4 without a call of the program, in a thread, and 8 of the program. The 12 are the last, seconds
    later, if there is an argument. LIBRARY makes the library. */
 #include <stdlib.h>
 #include <string.h>
@@ -54,10 +54,10 @@ int main(int argc, char **argv)
     few_calls();
     for (int i = 0; i < 8; ++i) kept = memset(malloc(MIB), 1, MIB);
     library_thread();
-    /* Sleeps: so that the last blocks come after the first moments of the trace, which are a second
-       apart. */
+    // Sleeps: for moments of the trace, a second apart, before the last blocks and after them.
     if (argc > 1) sleep(6);
     many_calls();
+    // Sleeps: as above.
     if (argc > 1) sleep(4);
     return 0;
 }

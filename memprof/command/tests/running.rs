@@ -127,13 +127,16 @@ fn what_was_preloaded_before_still_is() {
 #[test]
 fn empty_recording_names_the_reason_and_leaves_no_folder() {
     let place = tempfile::tempdir().expect("a folder");
-    let output = run(place.path(), &["--", "true"]);
-    let said = text(&output.stderr);
-    assert!(said.contains("no process recorded anything"), "{said}");
-    assert!(said.contains("did not load the profiler"), "{said}");
-    assert!(left(place.path()).is_empty(), "{:?}", left(place.path()));
-    let output = run(place.path(), &["--quiet", "--", "true"]);
-    assert!(output.stderr.is_empty() && left(place.path()).is_empty());
+    for options in [&["--", "true"][..], &["--quiet", "--", "true"]] {
+        let output = run(place.path(), options);
+        let said = text(&output.stderr);
+        assert!(said.contains("no process recorded anything"), "{said}");
+        assert!(said.contains("did not load the profiler"), "{said}");
+        assert_eq!(output.status.code(), Some(0), "that of the command");
+        assert!(left(place.path()).is_empty(), "{:?}", left(place.path()));
+    }
+    let output = run(place.path(), &["--quiet", "--", "false"]);
+    assert_eq!(output.status.code(), Some(1), "that of the command");
 }
 
 #[test]

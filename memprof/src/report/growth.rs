@@ -326,7 +326,11 @@ impl Named {
                 format!("growth per entry of the phase {}: {entries} entries", clean(phase))
             }
             Unit::Seconds => {
-                format!("growth per {}: {}", self.unit.name, time((end * 1e9) as u64))
+                let took = time((end * 1e9) as u64);
+                match self.growth.is_too_short() {
+                    true => format!("growth of a run of {took}"),
+                    false => format!("growth per {}: {took}", self.unit.name),
+                }
             }
         }
     }
@@ -372,12 +376,12 @@ impl Named {
             let name = clean(&grown.name);
             match grown.verdict {
                 Verdict::Ended { until, bytes } if bytes >= NOTABLE => Some(format!(
-                    "{name} grew by {} until {}, has stayed since",
+                    "{name} grew by {} until {} and has not grown since",
                     amount(bytes),
                     self.position(until)
                 )),
                 Verdict::Slowing(_) => {
-                    Some(format!("{name} grows more and more slowly: it may have a bound"))
+                    Some(format!("{name}: its growth is slowing and may level off"))
                 }
                 Verdict::Unclear(_) => {
                     Some(format!("{name} varies too much to say whether its growth has ended"))
@@ -419,9 +423,9 @@ impl Named {
                 self.interval(slope)
             );
             if let (Some(limit), Some(passing)) = (node.limit, node.passing) {
-                let whose = if limit.is_of_group { "its control group" } else { "the node" };
+                let of = if limit.is_of_group { "its control group" } else { "the node" };
                 text += &format!(
-                    ": passes the {} of {whose} at {} ({} to {})",
+                    ": will exceed {of}'s {} at {} ({} to {})",
                     bytes(limit.bytes),
                     self.position(passing.at),
                     self.bare_position(passing.earliest),
@@ -519,9 +523,9 @@ mod tests {
             "app.exe:app            4.00 MiB  2.00 MiB to 8.00 MiB  4 of 8 ranks  rank 3, 4.00 MiB",
             "  keep  app.c:33       3.90 MiB  1.95 MiB to 7.80 MiB",
             "1 component more grows by less than 1 % of the first",
-            "host1 holds 1000 MiB, 4.00 MiB more per iteration (2.00 MiB to 8.00 MiB): passes the \
-             64.0 GiB of the node at iteration 18,400 (17,900 to 19,100)",
-            "mpi.core:mpi grew by 12.0 MiB until iteration 340, has stayed since",
+            "host1 holds 1000 MiB, 4.00 MiB more per iteration (2.00 MiB to 8.00 MiB): will \
+             exceed the node's 64.0 GiB at iteration 18,400 (17,900 to 19,100)",
+            "mpi.core:mpi grew by 12.0 MiB until iteration 340 and has not grown since",
         ] {
             assert!(told.contains(part), "{part}\nnot in\n{told}");
         }
@@ -533,6 +537,7 @@ mod tests {
         let shown = Shown { name: "minute", size: 60.0 };
         let told = text(&named(Unit::Seconds, shown, 7, Vec::new()), Look::plain());
         assert!(told.contains("too short to say: 7 seconds to compare, 16 are needed"), "{told}");
+        assert!(told.starts_with("growth of a run of ") && !told.contains("per minute"), "{told}");
         assert!(told.contains("memprof run --loops counts iterations"), "{told}");
         let (unit, shown) = iterations();
         let told = text(&named(unit, shown, 50, Vec::new()), Look::plain());
@@ -545,7 +550,7 @@ mod tests {
         let leak = grown("app.exe:app", Verdict::Slowing(slope(0.01)));
         let told = text(&named(Unit::Seconds, shown, 200, vec![leak]), Look::plain());
         assert!(told.contains("per hour") && told.contains("36.0 MiB"), "{told}");
-        assert!(told.contains("more and more slowly: it may have a bound"), "{told}");
+        assert!(told.contains("app.exe:app: its growth is slowing and may level off"), "{told}");
         assert!(told.contains(NO_CALL), "{told}");
     }
 

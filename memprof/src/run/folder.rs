@@ -18,6 +18,14 @@ pub struct Folder {
 }
 
 impl Folder {
+    /// Returns true if there is a trace in the folder.
+    pub fn has_traces(&self) -> bool {
+        let is_trace = |entry: io::Result<std::fs::DirEntry>| {
+            entry.is_ok_and(|entry| entry.path().extension().is_some_and(|end| end == "memprof"))
+        };
+        self.path.read_dir().is_ok_and(|mut entries| entries.any(is_trace))
+    }
+
     /// Removes the folder if it was created here and nothing was recorded.
     pub fn drop_if_made(&self) {
         if self.made {

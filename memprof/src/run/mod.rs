@@ -68,7 +68,7 @@ pub struct Options {
     /// Write a report next to the traces, report.html
     #[arg(long)]
     pub report: bool,
-    /// Print no notes, and no table at the end
+    /// Print no notes, and no table at the end; if nothing was recorded, that is still said
     #[arg(short, long)]
     pub quiet: bool,
     /// What to run, as it would be run without memprof
@@ -132,8 +132,8 @@ pub fn run(
                 summarize_time(&recorded, times);
             }
         }
-        // Removed if it is empty.
-        true => recorded.folder.drop_if_made(),
+        true if !recorded.folder.has_traces() => say_nothing_recorded(&recorded),
+        true => {}
     }
     if options.report {
         write_report(&recorded.folder.path);
@@ -334,22 +334,24 @@ fn summarize(recorded: &Recorded) {
             let text = table::short(&job, Look::stderr());
             eprint(&text);
         }
-        Err(LoadError::Empty { .. } | LoadError::Folder { .. }) => {
-            if !recorded.status.success() {
-                say(&format!("the command failed: {}", recorded.status));
-            }
-            let what = if recorded.without_mpi { "no process" } else { "no rank" };
-            say(&format!("{what} recorded anything"));
-            let folder = &recorded.folder.path;
-            for why in no_trace_diagnosis::reasons(folder, &recorded.program, recorded.without_mpi)
-            {
-                say(&why);
-            }
-            say(&recorded.tried);
-            recorded.folder.drop_if_made();
-        }
+        Err(LoadError::Empty { .. } | LoadError::Folder { .. }) => say_nothing_recorded(recorded),
         Err(error) => say(&error.to_string()),
     }
+}
+
+/// Says that there are no traces, and why, and removes the folder if it is empty.
+fn say_nothing_recorded(recorded: &Recorded) {
+    if !recorded.status.success() {
+        say(&format!("the command failed: {}", recorded.status));
+    }
+    let what = if recorded.without_mpi { "no process" } else { "no rank" };
+    say(&format!("{what} recorded anything"));
+    let folder = &recorded.folder.path;
+    for why in no_trace_diagnosis::reasons(folder, &recorded.program, recorded.without_mpi) {
+        say(&why);
+    }
+    say(&recorded.tried);
+    recorded.folder.drop_if_made();
 }
 
 /// Prints the table of times to standard error. If nothing was recorded, that has been reported

@@ -56,6 +56,7 @@ struct Figure<'a> {
 }
 
 impl Made {
+    /// Returns the timelines.
     fn figures(&self) -> Vec<Figure<'_>> {
         let figures = self.page.split("<figure id=").skip(1).map(|rest| {
             let (head, rest) = rest.split_once('>').expect("a head");
@@ -64,7 +65,7 @@ impl Made {
             let hidden = words.contains(&"hidden");
             Figure { id: words[0], hidden, title: between(drawing, "aria-label=\"", "\""), drawing }
         });
-        figures.collect()
+        figures.filter(|figure| !figure.id.starts_with("stacks-")).collect()
     }
 
     /// Returns the choices: the part shown then, and its name.

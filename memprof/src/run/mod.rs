@@ -68,7 +68,7 @@ pub struct Options {
     /// Write a report next to the traces, report.html
     #[arg(long)]
     pub report: bool,
-    /// Print no notes, and no table at the end; if nothing was recorded, that is still said
+    /// Print no notes, and no table at the end
     #[arg(short, long)]
     pub quiet: bool,
     /// What to run, as it would be run without memprof

@@ -223,7 +223,13 @@ fn widen() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let checkout = Checkout::find()?;
     let in_c = checkout.compile_c("packaging/examples/widen.c", folder.path(), &[])?;
-    example(&in_c, &[])?.expect_said("packages")?.expect_good_books()?;
+    let job = example(&in_c, &[])?;
+    job.expect_said("packages")?.expect_good_books()?;
+    // Libraries of its libraries hold more than a small program.
+    let mut report = Command::new(checkout.program("memprof")?);
+    let output = report.arg("report").arg(job.traces()).output()?;
+    let table = String::from_utf8_lossy(&output.stdout);
+    ensure!(table.contains("\n  app.exe:widen") && table.contains(" smaller"), "{table}");
     // Each in a separate folder: they have one name.
     let other = tempfile::tempdir()?;
     let in_cxx = checkout.compile_cxx("packaging/examples/widen.cpp", other.path(), "g++", &[])?;

@@ -18,6 +18,8 @@ const GLOSSARY: &str = "owned: not freed, exact; resident: seen in memory; peak:
 
 /// Number of components of a group with a separate line before the rest is merged.
 const KEPT: usize = 6;
+/// Beginning of the names of components that are the program itself.
+const PROGRAM: &str = "app.exe";
 
 /// Returns the line that explains the columns, of ranks or of processes.
 pub fn glossary(noun: &str) -> String {
@@ -194,13 +196,16 @@ fn components(rows: &[ComponentSummary], total: &Total, everything: bool, look: 
             true => members.len(),
             false => KEPT,
         };
-        for row in &members[..limit] {
+        // The program itself is shown, however small it is.
+        let is_shown =
+            |(at, row): &(usize, &ComponentSummary)| *at < limit || row.name.starts_with(PROGRAM);
+        let (shown, rest): (Vec<_>, Vec<_>) = members.into_iter().enumerate().partition(is_shown);
+        for (_, row) in shown {
             grid.row(Weight::Plain, cells(row, &format!("  {}", clean(&row.name)), several));
         }
-        let rest = &members[limit..];
         if !rest.is_empty() {
             let sum =
-                |of: fn(&ComponentSummary) -> u64| bytes(rest.iter().map(|row| of(row)).sum());
+                |of: fn(&ComponentSummary) -> u64| bytes(rest.iter().map(|(_, row)| of(row)).sum());
             grid.row(
                 Weight::Plain,
                 [

@@ -1373,6 +1373,7 @@ QUO_world_array_origin(QUO_world w,
  * @param[in] spec The distribution; its element is ignored.
  * @retval QUO_ERR_INVLD_ARG Another number of elements, or not an array.
  * @retval QUO_ERR_NOT_FOUND There is no such array, or this process is no rank.
+ * @retval QUO_ERR_STATE     The data of a resize have been moved, and the commit is due.
  */
 int
 QUO_world_array_lay_out(QUO_world w,
@@ -1521,6 +1522,7 @@ QUO_world_matrix(QUO_world w,
  * @param[in] owner   Called for each item until QUO_world_array_remove().
  * @param[in] data    Passed to it.
  * @retval QUO_ERR_INVLD_ARG The name is taken, owner is NULL, or element is 0.
+ * @retval QUO_ERR_STATE     The data of a resize have been moved, and the commit is due.
  */
 int
 QUO_world_items_add(QUO_world w,
@@ -1596,6 +1598,7 @@ QUO_world_array_remove(QUO_world w,
  * @param[in] name      A name that no other array or callback has.
  * @param[in] callbacks Called in the moves of resizes until QUO_world_array_remove().
  * @retval QUO_ERR_INVLD_ARG The name is taken.
+ * @retval QUO_ERR_STATE     The data of a resize have been moved, and the commit is due.
  */
 int
 QUO_world_carry(QUO_world w,

@@ -4,15 +4,15 @@
 //!
 //! The first word chooses how data move: `shared` is the default, `messages` works without shared
 //! memory, `background` lets the ranks count during the move. A size may have a mark: `3!` is given
-//! up after the move, with `3?` the last of the old ranks has registered another array, with `3~` a
-//! callback fails with a reason, with `3^` joiners lack the callback, with `3#` one rank abandons a
-//! move before its end.
+//! up after the move, when nothing can be registered, with `3?` the last of the old ranks has
+//! registered another array, with `3~` a callback fails with a reason, with `3^` joiners lack the
+//! callback, with `3#` one rank abandons a move before its end.
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
 use std::sync::{Arc, Mutex};
 
-use elastic::data::{Carry, Grids, Pattern, Seats, Transport};
+use elastic::data::{Carry, DataError, Grids, Pattern, Registry, Seats, Transport};
 use elastic::layout::{Ranks, Storage};
 use elastic::{Status, Window, World, WorldOptions};
 use quo_mpi::Mpi;
@@ -178,6 +178,7 @@ fn change(
     let mut vote = Ok(());
     if mark == '!' {
         let moved = window.move_data()?;
+        is_late(window.data_mut())?;
         let all_ranks = window.all_ranks();
         if all_ranks.rank() + 1 == all_ranks.size() {
             vote = Err(format!("{} bytes are too many", moved.all_sent + moved.all_kept));
@@ -218,6 +219,18 @@ fn change(
     if is_in {
         check(world, carried, *turn)?;
         write(world, carried, *turn + 1)?;
+    }
+    Ok(())
+}
+
+/// Checks that nothing can be registered or removed after the move.
+fn is_late(data: &mut Registry) -> Result<(), Failed> {
+    let added = data.register_items::<u64>("late", |_, _| 0);
+    let removed = data.remove("words");
+    for late in [added, removed] {
+        if !matches!(late, Err(DataError::Unfit { .. })) {
+            return Err(format!("between move and commit: {late:?}").into());
+        }
     }
     Ok(())
 }

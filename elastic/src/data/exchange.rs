@@ -93,9 +93,11 @@ impl Registry {
     ///
     /// # Errors
     /// [`DataError::Unknown`]; [`DataError::Unlike`] if their patterns or elements differ;
-    /// [`DataError::Unfit`] while ghost cells of one of them are exchanged.
+    /// [`DataError::Unfit`] while ghost cells of one of them are exchanged, and between a move and its
+    /// commit.
     pub fn swap(&mut self, name: &str, other: &str) -> Result<(), DataError> {
         const CALL: &str = "swap";
+        self.check_unmoved(CALL, name)?;
         let place = |name: &str| {
             let found = self.entries.iter().position(|entry| entry.described.name == name);
             found.ok_or_else(|| self.unknown(CALL, name))

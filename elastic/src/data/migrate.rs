@@ -28,7 +28,8 @@ impl Registry {
     /// ```
     ///
     /// # Errors
-    /// [`DataError::Twice`]; [`DataError::Rows`] for items without bytes.
+    /// [`DataError::Twice`]; [`DataError::Rows`] for items without bytes; [`DataError::Unfit`]
+    /// between a move and its commit.
     #[doc(alias = "QUO_world_items_add")]
     pub fn register_items<T: Element>(
         &mut self,
@@ -51,12 +52,11 @@ impl Registry {
         element: usize,
         owner: Owner,
     ) -> Result<(), DataError> {
-        if self.names().any(|other| other == name) {
-            return Err(DataError::Twice { name: name.to_owned() });
-        }
+        const CALL: &str = "register_items";
+        self.check_new(CALL, name)?;
         if element == 0 {
-            let (call, reason) = ("register_items", "its items have 0 bytes".to_owned());
-            return Err(DataError::Rows { call, name: name.to_owned(), reason });
+            let reason = "its items have 0 bytes".to_owned();
+            return Err(DataError::Rows { call: CALL, name: name.to_owned(), reason });
         }
         self.items.push(Items::new(name.to_owned(), element, owner));
         self.items.sort_by(|a, b| a.name.cmp(&b.name));
@@ -108,10 +108,12 @@ impl Registry {
     /// Sets the number of items of this rank: the first ones stay, new ones are zero. Local.
     ///
     /// # Errors
-    /// [`DataError::Unknown`], [`DataError::Memory`], [`DataError::NoRank`].
+    /// [`DataError::Unknown`], [`DataError::Memory`], [`DataError::NoRank`], [`DataError::Unfit`]
+    /// between a move and its commit.
     pub fn resize_items(&mut self, name: &str, count: usize) -> Result<(), DataError> {
         const CALL: &str = "resize_items";
         self.seat.ok_or(DataError::NoRank { call: CALL })?;
+        self.check_unmoved(CALL, name)?;
         let at = self.items_of(CALL, name)?;
         self.items[at].resize(count).map_err(|(bytes, reason)| DataError::Memory {
             call: CALL,

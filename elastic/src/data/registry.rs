@@ -67,7 +67,9 @@ pub(super) enum State {
 ///
 /// Registering is local, but all ranks do the same in the same order: a move on which they do not
 /// agree fails on all of them, and nothing is moved. Processes that are no ranks have no arrays and
-/// get them when they join.
+/// get them when they join. What is registered in a window before the move is moved with the rest.
+/// Between the move and the commit nothing is registered, removed or laid out anew: that is
+/// [`DataError::Unfit`].
 #[derive(Default)]
 pub struct Registry {
     /// Rank and size; `None` in a process that is no rank.
@@ -107,7 +109,8 @@ impl Registry {
     /// Adds an array of zeros. Local; called in the same way by all ranks.
     ///
     /// # Errors
-    /// [`DataError::NoRank`], [`DataError::Twice`], [`DataError::Layout`], [`DataError::Memory`].
+    /// [`DataError::NoRank`], [`DataError::Twice`], [`DataError::Layout`], [`DataError::Memory`],
+    /// [`DataError::Unfit`] between a move and its commit.
     pub fn register<T: Element>(
         &mut self,
         name: &str,
@@ -165,9 +168,7 @@ impl Registry {
     ) -> Result<u64, DataError> {
         const CALL: &str = "register";
         let (rank, size) = self.seat.ok_or(DataError::NoRank { call: CALL })?;
-        if self.names().any(|other| other == name) {
-            return Err(DataError::Twice { name: name.to_owned() });
-        }
+        self.check_new(CALL, name)?;
         let number = self.next;
         let name = name.to_owned();
         let described =
@@ -181,11 +182,9 @@ impl Registry {
     /// way by all processes that can become ranks, even before they are.
     ///
     /// # Errors
-    /// [`DataError::Twice`].
+    /// [`DataError::Twice`], [`DataError::Unfit`] between a move and its commit.
     pub fn carry(&mut self, name: &str, callback: Box<dyn Carry>) -> Result<(), DataError> {
-        if self.names().any(|other| other == name) {
-            return Err(DataError::Twice { name: name.to_owned() });
-        }
+        self.check_new("carry", name)?;
         self.callbacks.push((name.to_owned(), callback));
         self.callbacks.sort_by(|(a, _), (b, _)| a.cmp(b));
         Ok(())
@@ -194,8 +193,10 @@ impl Registry {
     /// Removes an array, a matrix, items or a callback. Local; called in the same way by all ranks.
     ///
     /// # Errors
-    /// [`DataError::Unknown`]; [`DataError::Unfit`] for a matrix that has vectors.
+    /// [`DataError::Unknown`]; [`DataError::Unfit`] for a matrix that has vectors, and between a move
+    /// and its commit.
     pub fn remove(&mut self, name: &str) -> Result<(), DataError> {
+        self.check_unmoved("remove", name)?;
         if let Some(found) = self.callbacks.iter().position(|(other, _)| other == name) {
             self.callbacks.remove(found);
             return Ok(());
@@ -321,9 +322,11 @@ impl Registry {
     ///
     /// # Errors
     /// [`DataError::Unknown`], [`DataError::Length`] for another number of elements,
-    /// [`DataError::InvalidState`] for an array along the nonzeros or the rows of a matrix.
+    /// [`DataError::InvalidState`] for an array along the nonzeros or the rows of a matrix,
+    /// [`DataError::Unfit`] between a move and its commit.
     pub fn lay_out(&mut self, name: &str, pattern: Pattern) -> Result<(), DataError> {
         const CALL: &str = "lay_out";
+        self.check_unmoved(CALL, name)?;
         let entry = self.named_mut(CALL, name)?;
         if entry.described.lines.is_some() || entry.described.matrix.is_some() {
             let reason =
@@ -386,6 +389,25 @@ impl Registry {
             Some(found) => Ok(&mut self.entries[found]),
             None => Err(self.unknown(call, name)),
         }
+    }
+
+    /// Refuses a name that is taken, and any name between a move and its commit.
+    pub(super) fn check_new(&self, call: &'static str, name: &str) -> Result<(), DataError> {
+        self.check_unmoved(call, name)?;
+        if self.names().any(|other| other == name) {
+            return Err(DataError::Twice { name: name.to_owned() });
+        }
+        Ok(())
+    }
+
+    /// Refuses a change between a move and its commit, which would discard it.
+    pub(super) fn check_unmoved(&self, call: &'static str, name: &str) -> Result<(), DataError> {
+        if !matches!(self.state, State::Moved { .. }) {
+            return Ok(());
+        }
+        let reason =
+            "the data of this window have been moved: make the call before the move or after the commit";
+        Err(DataError::Unfit { call, name: name.to_owned(), reason })
     }
 
     fn gone(&self, number: u64) -> DataError {
@@ -508,6 +530,29 @@ mod tests {
         registry.register::<f64>("u", Pattern::block(5)).unwrap();
         let other = registry.lay_out("heat", Pattern::block(5)).unwrap_err().to_string();
         assert!(other.contains("this process has rho, u."), "{other}");
+    }
+
+    #[test]
+    fn changes_between_move_and_commit_are_refused() {
+        let mut registry = Registry::new(Some((0, 1)));
+        registry.register::<f64>("x", Pattern::block(5)).unwrap();
+        registry.register_items::<u64>("ants", |_, _| 0).unwrap();
+        registry.state = State::Moved { arrays: Vec::new(), next: 1 };
+        let matrix = registry.register_matrix::<f64>("A", 1, &[0, 0], &[], &[]);
+        for refused in [
+            registry.register::<f64>("y", Pattern::block(5)).map(drop),
+            matrix,
+            registry.register_items::<u64>("bees", |_, _| 0),
+            registry.resize_items("ants", 1),
+            registry.lay_out("x", Pattern::cyclic(5)),
+            registry.swap("x", "x"),
+            registry.remove("x"),
+        ] {
+            let said = refused.unwrap_err().to_string();
+            assert!(said.contains("have been moved: make the call before the move"), "{said}");
+        }
+        registry.end_transfer(false, Some((0, 1)));
+        registry.remove("x").unwrap();
     }
 
     #[test]

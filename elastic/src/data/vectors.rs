@@ -104,9 +104,7 @@ impl Registry {
     ) -> Result<(), DataError> {
         const CALL: &str = "register_matrix";
         let (rank, size) = self.seat.ok_or(DataError::NoRank { call: CALL })?;
-        if self.names().any(|other| other == name) {
-            return Err(DataError::Twice { name: name.to_owned() });
-        }
+        self.check_new(CALL, name)?;
         let unfit = |reason| DataError::Rows { call: CALL, name: name.to_owned(), reason };
         if element == 0 {
             return Err(unfit("its elements have 0 bytes".to_owned()));

@@ -83,8 +83,8 @@ contains
     type(c_ptr), value :: w
     !> The list.
     character(len=*, kind=c_char), intent(in) :: name
-    !> `QUO_ERR_INVLD_ARG` on all ranks for an owner that is no rank, `QUO_ERR_NOT_FOUND`, `QUO_ERR_STATE`,
-    !> `QUO_ERR_DEAD_MEMBER`, `QUO_ERR_MPI`.
+    !> On all ranks `QUO_ERR_INVLD_ARG` for an owner that is no rank, `QUO_ERR_DISAGREE` for items of different sizes,
+    !> `QUO_ERR_OOR`; `QUO_ERR_NOT_FOUND`, `QUO_ERR_STATE`, `QUO_ERR_DEAD_MEMBER`, `QUO_ERR_MPI`.
     integer(c_int), intent(out) :: ierr
     character(kind=c_char), allocatable, target :: bytes(:)
     call to_c(name, bytes)

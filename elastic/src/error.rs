@@ -114,7 +114,7 @@ impl Error {
     pub(crate) fn agreed(&self) -> Option<(usize, String)> {
         match self {
             Self::Data(
-                DataError::Disagree { rank, reason } | DataError::Failed { rank, reason },
+                DataError::Disagree { rank, reason, .. } | DataError::Failed { rank, reason },
             ) => Some((*rank, reason.clone())),
             _ => None,
         }

@@ -257,6 +257,10 @@ fn in_c_items_follow_their_owners_and_none_is_lost() -> Result<()> {
     is_ok(&in_c("items", 4, &[])?)
 }
 
+fn failure_of_one_rank_reaches_all_and_loses_no_item() -> Result<()> {
+    is_ok(&in_c("agreed", 3, &[])?)
+}
+
 fn in_fortran_items_follow_their_owners_and_none_is_lost() -> Result<()> {
     is_ok(&in_fortran("tests/programs/elastic_items.F90", &[], 4, &[])?)
 }
@@ -318,6 +322,7 @@ quo_tests::suite! {
     in_c_cells_edges_and_ghost_cells_are_right_after_resizes
     in_c_items_follow_their_owners_and_none_is_lost
     in_fortran_items_follow_their_owners_and_none_is_lost
+    failure_of_one_rank_reaches_all_and_loses_no_item
     in_c_matrix_rows_and_ghosts_are_right_after_all_resizes
     in_fortran_cells_edges_and_ghost_cells_are_right_after_resizes
     c_moves_that_are_given_up_leave_the_arrays

@@ -1,9 +1,10 @@
 //! Data without a pattern: the program decides which bytes go to which rank.
 
-use quo::group::{GroupError, WaitLimits};
+use quo::group::{Group as _, GroupError, WaitLimits};
 use quo_mpi::{MpiGroup, Transfer};
 
 use super::message::TAG_OF_CARRIED;
+use super::pieces::{Pieces, size_of_word, word_of};
 
 /// Sizes of the old and new world, and this process's ranks in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +42,34 @@ pub trait Carry {
     fn end_transfer(&mut self, committed: bool);
 }
 
+/// Tells new ranks the sizes of the pieces of callbacks, and returns by callback the old ranks that send
+/// to this process, and their sizes. `places` are the new ranks in the group. Collective.
+pub(super) fn incoming(
+    group: &MpiGroup,
+    given: &[Pieces],
+    places: &[usize],
+    limits: &WaitLimits<'_>,
+) -> Result<Vec<Vec<(usize, usize)>>, GroupError> {
+    let count = given.len();
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let mut words = vec![0; group.size() * count];
+    for (callback, pieces) in given.iter().enumerate() {
+        for (rank, piece) in pieces {
+            if let Some(place) = places.get(*rank) {
+                words[place * count + callback] = word_of(piece);
+            }
+        }
+    }
+    let words = group.alltoall(&words, limits)?;
+    let of_callback = |callback| {
+        let ranks = words.chunks_exact(count).enumerate();
+        ranks.filter_map(|(old, words)| Some((old, size_of_word(words[callback])?))).collect()
+    };
+    Ok((0..count).map(of_callback).collect())
+}
+
 /// Pieces that one callback sends and receives.
 #[derive(Debug)]
 pub(super) struct Carried {
@@ -53,24 +82,21 @@ pub(super) struct Carried {
 
 impl Carried {
     /// Starts all transfers at once; each rank begins with its right neighbour. `places` are the
-    /// new ranks in the group, `given` this rank's pieces, `sizes` the sizes of each old rank's
-    /// pieces for this one.
+    /// new ranks in the group, `given` this rank's pieces, `room` the memory for the piece of each
+    /// other rank.
     pub fn begin(
         group: &MpiGroup,
         callback: usize,
         (me, mine): (usize, Option<usize>),
         places: &[usize],
-        given: Vec<(usize, Vec<u8>)>,
-        sizes: &[(usize, usize)],
+        given: Pieces,
+        room: Pieces,
     ) -> Result<Self, GroupError> {
         let tag = TAG_OF_CARRIED + (callback % 1024) as u16;
         let (mut sent, mut received) = (Vec::new(), Vec::new());
         let mut bytes_sent = 0;
-        for &(old, bytes) in sizes {
-            if old == me {
-                continue;
-            }
-            received.push((old, Ok(group.begin_receive(old, vec![0; bytes], tag)?)));
+        for (old, room) in room {
+            received.push((old, Ok(group.begin_receive(old, room, tag)?)));
         }
         let mut given = given;
         let count = places.len().max(1);

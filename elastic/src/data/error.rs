@@ -81,9 +81,11 @@ pub enum DataError {
         /// Why.
         source: LayoutError,
     },
-    /// Ranks have registered different arrays or callbacks. Nothing was moved.
-    #[error("move: rank {rank}: {reason}")]
+    /// Ranks have registered different data. Nothing was moved.
+    #[error("{call}: rank {rank}: {reason}")]
     Disagree {
+        /// The call.
+        call: &'static str,
         /// The rank, in the communicator of the window.
         rank: usize,
         /// The difference.

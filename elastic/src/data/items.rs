@@ -1,9 +1,8 @@
 //! Items of which each rank holds any number: the items of a rank, and their ways to other ranks.
 
-use std::collections::BTreeMap;
-
 use super::block::Block;
 use super::carry::{Carry, Seats};
+use super::pieces::{Pieces, Refusal, reserved};
 
 /// Returns the rank of an item among so many ranks.
 pub(super) type Owner = Box<dyn FnMut(&[u8], usize) -> usize>;
@@ -27,6 +26,18 @@ struct Held {
 impl Held {
     fn none() -> Self {
         Self { block: Block::nothing(), count: 0 }
+    }
+
+    /// Puts pieces into memory of their total size.
+    fn filled(mut block: Block, pieces: &[(usize, Vec<u8>)], element: usize) -> Self {
+        let mut place = block.bytes_mut();
+        let count = place.len() / element;
+        for (_, piece) in pieces {
+            let (part, rest) = place.split_at_mut(piece.len());
+            part.copy_from_slice(piece);
+            place = rest;
+        }
+        Self { block, count }
     }
 }
 
@@ -71,52 +82,50 @@ impl Items {
     }
 
     /// Returns the items by the rank that they belong to, in their order.
-    pub fn by_owner(&mut self, ranks: usize) -> Result<Vec<(usize, Vec<u8>)>, String> {
-        let mut pieces: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
+    pub fn by_owner(&mut self, ranks: usize) -> Result<Pieces, Refusal> {
         let bytes = &self.held.block.bytes()[..self.held.count * self.element];
-        for (number, item) in bytes.chunks_exact(self.element).enumerate() {
+        let items = || bytes.chunks_exact(self.element);
+        let mut owners = reserved(self.held.count)?;
+        let mut counts = vec![0; ranks];
+        for (number, item) in items().enumerate() {
             let rank = (self.owner)(item, ranks);
-            if rank >= ranks {
+            let Some(count) = counts.get_mut(rank) else {
                 let shown = i64::try_from(rank).unwrap_or(-1);
-                return Err(format!(
+                return Err(Refusal::Unfit(format!(
                     "the owner of item {number} is rank {shown}, and there are {ranks} ranks"
-                ));
-            }
-            pieces.entry(rank).or_default().extend(item);
+                )));
+            };
+            *count += 1;
+            owners.push(rank);
         }
-        Ok(pieces.into_iter().collect())
+        let pieces = counts.into_iter().map(|count| reserved(count * self.element));
+        let mut pieces = pieces.collect::<Result<Vec<Vec<u8>>, _>>()?;
+        for (item, owner) in items().zip(owners) {
+            pieces[owner].extend_from_slice(item);
+        }
+        Ok(pieces.into_iter().enumerate().filter(|(_, piece)| !piece.is_empty()).collect())
     }
 
-    fn held_of(&self, pieces: &[(usize, Vec<u8>)]) -> Result<Held, String> {
-        let bytes = pieces.iter().map(|(_, piece)| piece.len()).sum();
-        let mut block = Block::new(bytes).map_err(|error| error.to_string())?;
-        let mut place = block.bytes_mut();
-        for (rank, piece) in pieces {
-            if !piece.len().is_multiple_of(self.element) {
-                let (length, element) = (piece.len(), self.element);
-                return Err(format!("rank {rank} has sent {length} bytes; items have {element}"));
-            }
-            let (part, rest) = place.split_at_mut(piece.len());
-            part.copy_from_slice(piece);
-            place = rest;
-        }
-        Ok(Held { block, count: bytes / self.element })
+    /// Returns memory for this number of bytes of items.
+    pub fn room(bytes: usize) -> Result<Block, Refusal> {
+        Block::new(bytes).map_err(|_| Refusal::Memory(bytes))
     }
 
-    /// Replaces the items by pieces of other ranks and of this one.
-    pub fn replace(&mut self, pieces: &[(usize, Vec<u8>)]) -> Result<(), String> {
-        self.held = self.held_of(pieces)?;
-        Ok(())
+    /// Replaces the items by pieces of other ranks and of this one, in memory of their size.
+    pub fn replace(&mut self, room: Block, pieces: &[(usize, Vec<u8>)]) {
+        self.held = Held::filled(room, pieces, self.element);
     }
 }
 
 impl Carry for Items {
-    fn give(&mut self, seats: &Seats) -> Result<Vec<(usize, Vec<u8>)>, String> {
-        self.by_owner(seats.new_size)
+    fn give(&mut self, seats: &Seats) -> Result<Pieces, String> {
+        self.by_owner(seats.new_size).map_err(|refusal| refusal.to_string())
     }
 
-    fn take(&mut self, _seats: &Seats, pieces: Vec<(usize, Vec<u8>)>) -> Result<(), String> {
-        self.arrived = Some(self.held_of(&pieces)?);
+    fn take(&mut self, _seats: &Seats, pieces: Pieces) -> Result<(), String> {
+        let bytes = pieces.iter().map(|(_, piece)| piece.len()).sum();
+        let room = Self::room(bytes).map_err(|refusal| refusal.to_string())?;
+        self.arrived = Some(Held::filled(room, &pieces, self.element));
         Ok(())
     }
 
@@ -147,11 +156,10 @@ mod tests {
         let mut items = items(&[9, 1, 8, 0, 9]);
         let pieces = items.by_owner(2).unwrap();
         assert_eq!(pieces, [(0, vec![1, 1, 0, 0]), (1, vec![9, 9, 8, 8, 9, 9])]);
-        items.replace(&pieces[1..]).unwrap();
+        items.replace(Items::room(6).unwrap(), &pieces[1..]);
         assert_eq!(items.bytes(), [9, 9, 8, 8, 9, 9]);
-        let wrong = items.by_owner(0).unwrap_err();
+        let wrong = items.by_owner(0).unwrap_err().to_string();
         assert_eq!(wrong, "the owner of item 0 is rank 0, and there are 0 ranks");
-        assert!(items.replace(&[(3, vec![1])]).unwrap_err().starts_with("rank 3 has sent 1 bytes"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::block::Block;
 use super::carry::{Carry, Seats};
 use super::message::DescribedMatrix;
+use super::pieces::{Pieces, Refusal, reserved};
 
 const WORD: usize = size_of::<u64>();
 
@@ -105,14 +106,14 @@ impl MatrixRows {
 
     /// Packs rows by their numbers in the matrix: number of elements of each row, columns as they are
     /// numbered in the matrix from 0, values.
-    fn pack(&self, rows: &Range<usize>, described: &DescribedMatrix) -> Vec<u8> {
+    fn pack(&self, rows: &Range<usize>, described: &DescribedMatrix) -> Result<Vec<u8>, Refusal> {
         let (base, element) = (described.base, described.element);
         let pointers = &self.pointers[rows.start - self.first..=rows.end - self.first];
         let [Some(begin), Some(end)] = [pointers.first(), pointers.last()] else {
-            return Vec::new();
+            return Ok(Vec::new());
         };
         let elements = begin - base..end - base;
-        let mut packed = Vec::with_capacity(rows.len() * WORD + elements.len() * (WORD + element));
+        let mut packed = reserved(rows.len() * WORD + elements.len() * (WORD + element))?;
         let mut add = |word: usize| packed.extend((word as u64).to_ne_bytes());
         pointers.windows(2).for_each(|pair| add(pair[1] - pair[0]));
         for &column in &self.columns[elements.clone()] {
@@ -122,7 +123,7 @@ impl MatrixRows {
         }
         let values = self.values.bytes();
         packed.extend(&values[elements.start * element..elements.end * element]);
-        packed
+        Ok(packed)
     }
 }
 
@@ -173,20 +174,25 @@ impl Matrix {
 }
 
 impl Carry for Matrix {
-    fn give(&mut self, seats: &Seats) -> Result<Vec<(usize, Vec<u8>)>, String> {
+    fn give(&mut self, seats: &Seats) -> Result<Pieces, String> {
         let own = self.rows.first..self.rows.first + self.rows.count();
-        let pieces = (0..seats.new_size).filter_map(|rank| {
+        let mut pieces = Vec::new();
+        for rank in 0..seats.new_size {
             let rows = common(&own, &block_of(self.described.rows, seats.new_size, rank));
-            (!rows.is_empty()).then(|| (rank, self.rows.pack(&rows, &self.described)))
-        });
-        Ok(pieces.collect())
+            if !rows.is_empty() {
+                let packed = self.rows.pack(&rows, &self.described);
+                pieces.push((rank, packed.map_err(|refusal| refusal.to_string())?));
+            }
+        }
+        Ok(pieces)
     }
 
-    fn take(&mut self, seats: &Seats, pieces: Vec<(usize, Vec<u8>)>) -> Result<(), String> {
+    fn take(&mut self, seats: &Seats, pieces: Pieces) -> Result<(), String> {
         let Some(rank) = seats.new_rank else { return Ok(()) };
         let DescribedMatrix { rows, element, base, .. } = self.described;
         let own = block_of(rows, seats.new_size, rank);
-        let mut pointers = Vec::with_capacity(own.len() + 1);
+        let short = |refusal: Refusal| refusal.to_string();
+        let mut pointers = reserved(own.len() + 1).map_err(short)?;
         pointers.push(base);
         let mut end = base;
         let mut parts = Vec::with_capacity(pieces.len());
@@ -209,7 +215,8 @@ impl Carry for Matrix {
         if pointers.len() != own.len() + 1 {
             return Err(format!("{} of {} rows have arrived", pointers.len() - 1, own.len()));
         }
-        let columns: Vec<usize> = parts.iter().flat_map(|(columns, _)| words(columns)).collect();
+        let mut columns = reserved(end - base).map_err(short)?;
+        columns.extend(parts.iter().flat_map(|(columns, _)| words(columns)));
         let mut block = Block::new((end - base) * element).map_err(|error| error.to_string())?;
         let mut place = block.bytes_mut();
         for (_, values) in parts {

@@ -120,6 +120,8 @@ pub(super) struct HeldArrays {
     pub next: u64,
     /// Names of callbacks, ascending.
     pub callbacks: Vec<String>,
+    /// Bytes of an item of each list.
+    pub items: Vec<(String, usize)>,
     /// Why it cannot move any data.
     pub reason: Option<String>,
 }
@@ -139,8 +141,6 @@ pub(super) struct MoveReadiness {
     pub parts: Vec<Descriptors>,
     /// Processes of its node with memory that it cannot map.
     pub invisible: Vec<usize>,
-    /// By callback: new ranks, and the number of bytes for each.
-    pub given: Vec<Vec<(usize, usize)>>,
 }
 
 /// Result of the move on a process.
@@ -177,54 +177,9 @@ pub(super) struct Agreed {
     pub next: u64,
 }
 
-/// Sends pieces to ranks, and returns the pieces for this rank, by ascending rank, its own included. If
-/// one rank has a reason instead, all fail with it. Collective over the group.
-pub(super) fn pass(
-    call: &'static str,
-    group: &MpiGroup,
-    given: Result<Vec<(usize, Vec<u8>)>, String>,
-    tag: u16,
-    limits: &WaitLimits<'_>,
-) -> Result<Vec<(usize, Vec<u8>)>, DataError> {
-    type Sizes = Vec<(usize, usize)>;
-    let me = group.rank();
-    let sizes: Result<Sizes, String> = match &given {
-        Ok(given) => Ok(given.iter().map(|(rank, piece)| (*rank, piece.len())).collect()),
-        Err(reason) => Err(reason.clone()),
-    };
-    let all: Vec<Result<Sizes, String>> = exchange(call, group, &sizes, limits)?;
-    // Before any receive: one that is begun cannot be withdrawn.
-    let all: Result<Vec<Sizes>, DataError> = (0..)
-        .zip(all)
-        .map(|(rank, sizes)| sizes.map_err(|reason| DataError::Failed { rank, reason }))
-        .collect();
-    let mut coming = Vec::new();
-    for (rank, sizes) in all?.into_iter().enumerate() {
-        if let Some((_, size)) = sizes.into_iter().find(|(to, _)| *to == me && rank != me) {
-            coming.push((rank, group.begin_receive(rank, vec![0; size], tag)?));
-        }
-    }
-    let (mut sent, mut received) = (Vec::new(), Vec::new());
-    for (rank, piece) in given.unwrap_or_default() {
-        if rank == me {
-            received.push((rank, piece));
-        } else {
-            sent.push(group.begin_send(rank, piece, tag)?);
-        }
-    }
-    for (rank, transfer) in coming {
-        received.push((rank, transfer.finish(limits)?));
-    }
-    for transfer in sent {
-        transfer.finish(limits)?;
-    }
-    received.sort_by_key(|&(rank, _)| rank);
-    Ok(received)
-}
-
 /// Returns the arrays and matrices to move.
 pub(super) fn agreed(all: &[HeldArrays]) -> Result<Agreed, DataError> {
-    let disagree = |rank, reason| Err(DataError::Disagree { rank, reason });
+    let disagree = |rank, reason| Err(DataError::Disagree { call: "move", rank, reason });
     for (rank, holds) in all.iter().enumerate() {
         if let Some(reason) = &holds.reason {
             return disagree(rank, reason.clone());
@@ -254,6 +209,15 @@ pub(super) fn agreed(all: &[HeldArrays]) -> Result<Agreed, DataError> {
         }
         if let Some(name) = lacking(&holds.callbacks, &right.callbacks) {
             let reason = format!("its callback or items `{name}` are missing on rank {first}");
+            return disagree(rank, reason);
+        }
+        let sizes = holds.items.iter().zip(&right.items);
+        if let Some(((name, found), (_, size))) =
+            sizes.into_iter().find(|(one, other)| one != other)
+        {
+            let reason = format!(
+                "its items of `{name}` have {found} bytes, and on rank {first} {size}: register items of one size everywhere"
+            );
             return disagree(rank, reason);
         }
     }
@@ -343,7 +307,7 @@ mod tests {
 
     fn reason(all: &[HeldArrays]) -> (usize, String) {
         match agreed(all) {
-            Err(DataError::Disagree { rank, reason }) => (rank, reason),
+            Err(DataError::Disagree { rank, reason, .. }) => (rank, reason),
             other => panic!("{other:?}"),
         }
     }
@@ -378,6 +342,19 @@ mod tests {
         assert!(said.starts_with("its matrices are none, and on rank 0 `A` (7 rows"), "{said}");
         all[2].matrices = vec![described(7)];
         assert_eq!(agreed(&all).unwrap().matrices, [described(7)]);
+    }
+
+    #[test]
+    fn items_of_another_size_are_named_with_both_sizes() {
+        let items = |bytes, holds| {
+            let callbacks = vec!["ants".to_owned()];
+            HeldArrays { items: vec![("ants".to_owned(), bytes)], callbacks, ..holds }
+        };
+        let (rank, said) = reason(&[items(8, holds(Some(&[]))), items(16, holds(None))]);
+        assert_eq!(rank, 1);
+        assert!(said.starts_with("its items of `ants` have 16 bytes, and on rank 0 8"), "{said}");
+        let all = [items(8, holds(Some(&[]))), items(8, holds(None))];
+        assert_eq!(agreed(&all), Ok(Agreed::default()));
     }
 
     #[test]

@@ -4,14 +4,16 @@ use quo::group::WaitLimits;
 
 use super::element::{elements, elements_mut};
 use super::items::{Items, Owner};
-use super::message::{TAG_OF_ITEMS, pass};
+use super::message::TAG_OF_ITEMS;
+use super::pieces::{PassError, pass};
 use super::{DataError, Element, Registry};
 
 impl Registry {
     /// Adds a list of items, of which each rank holds any number, none at first. `owner` returns the
     /// rank that an item belongs to, among so many ranks. A resize moves each item to its owner among
     /// the new ranks; [`World::migrate`](crate::World::migrate) does so among the present ones.
-    /// Local; called in the same way by all processes that can become ranks, even before they are.
+    /// Local; called in the same way by all processes that can become ranks, even before they are. If
+    /// items have another size on one of them, migrations and moves fail on all.
     ///
     /// ```
     /// # use elastic::data::Registry;
@@ -147,17 +149,25 @@ impl Registry {
     ) -> Result<(), DataError> {
         let (rank, size) = self.seat.ok_or(DataError::NoRank { call })?;
         let at = self.items_of(call, name)?;
-        let pieces = self.items[at].by_owner(size);
+        let items = &mut self.items[at];
+        let (given, element) = (items.by_owner(size), items.element);
         let passed = match &self.halo_group {
-            Some(group) => pass(call, group, pieces, TAG_OF_ITEMS, limits),
-            None => pieces.map_err(|reason| DataError::Failed { rank, reason }),
+            Some(group) => pass(call, group, given, (TAG_OF_ITEMS, element), Items::room, limits),
+            None => given
+                .and_then(|given| {
+                    let room = Items::room(given.iter().map(|(_, piece)| piece.len()).sum())?;
+                    Ok((given, room))
+                })
+                .map_err(|refusal| PassError::Refused { rank, refusal }),
         };
-        let unfit = |reason| DataError::Rows { call, name: name.to_owned(), reason };
-        let pieces = passed.map_err(|error| match error {
-            DataError::Failed { rank, reason } => unfit(format!("rank {rank}: {reason}")),
-            other => other,
-        })?;
-        self.items[at].replace(&pieces).map_err(unfit)
+        let differs = |found, first| {
+            format!(
+                "its items of `{name}` have {found} bytes, and on rank 0 {first}: register items of one size everywhere"
+            )
+        };
+        let (pieces, room) = passed.map_err(|error| error.of(call, name, differs))?;
+        items.replace(room, &pieces);
+        Ok(())
     }
 
     fn items_of(&self, call: &'static str, name: &str) -> Result<usize, DataError> {

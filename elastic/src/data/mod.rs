@@ -34,6 +34,7 @@
 //! | the arrays of a process | `registry.rs` |
 //! | the types of elements; the memory of arrays | `element.rs`, `block.rs` |
 //! | the messages that ranks exchange about a move, some of which must be the same | `message.rs` |
+//! | pieces that ranks send to each other, with their sizes | `pieces.rs` |
 //! | the move of one array | `array_transfer.rs` |
 //! | a move from beginning to end | `moving.rs` |
 //! | one array moved once | `once.rs` |
@@ -43,7 +44,7 @@
 //! | arrays along the nonzeros of a sparse matrix | `compressed.rs`, `matrix_index.rs` |
 //! | data that only the program understands | `carry.rs` |
 //!
-//! floors: error < element < pattern < block < matrix_index < message < array_transfer < carry < matrix < items < halo < registry < exchange < vectors < migrate < compressed < moving < once
+//! floors: error < element < pattern < block < matrix_index < message < pieces < array_transfer < carry < matrix < items < halo < registry < exchange < vectors < migrate < compressed < moving < once
 
 mod array_transfer;
 mod block;
@@ -61,6 +62,7 @@ mod migrate;
 mod moving;
 mod once;
 mod pattern;
+mod pieces;
 mod registry;
 mod vectors;
 

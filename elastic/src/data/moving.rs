@@ -7,12 +7,13 @@ use quo_mpi::MpiGroup;
 
 use super::array_transfer::{ArrayTransfer, Neighbours};
 use super::block::{Block, ProcessToken, TokenLocation};
-use super::carry::Carried;
+use super::carry::{Carried, incoming};
 use super::matrix::Matrix;
 use super::message::{
     Agreed, Described, Descriptors, HeldArrays, MoveReadiness, Moved, Participants, TAG_OF_CARRIED,
     TransferReport, agreed, first_reason,
 };
+use super::pieces::{PassError, Pieces, Refusal, agree, room};
 use super::registry::{Entry, Registry, State, Transport};
 use super::{DataError, Seats};
 use crate::layout::{Ranks, Schedule};
@@ -49,7 +50,7 @@ pub struct Move<'a> {
 struct Prepared {
     schedules: Vec<Schedule>,
     arrays: Vec<Entry>,
-    given: Vec<Vec<(usize, Vec<u8>)>>,
+    given: Vec<Pieces>,
 }
 
 impl<'a> Move<'a> {
@@ -85,11 +86,6 @@ impl<'a> Move<'a> {
             reason,
             parts: registry.parts(&described, prepared.as_ref()),
             invisible: registry.invisible(&all, me),
-            given: prepared
-                .iter()
-                .flat_map(|prepared| &prepared.given)
-                .map(|given| sizes(given))
-                .collect(),
         };
         let readies = change.exchange(&group, &ready)?;
         first_reason(readies.iter().map(|ready| &ready.reason))?;
@@ -98,6 +94,7 @@ impl<'a> Move<'a> {
                 reason: "this rank is not ready to move, without a reason",
             });
         };
+        let room = registry.room_for(&group, &change, &prepared.given)?;
         let is_near = |other: usize| {
             let sees = |one: &MoveReadiness, two| !one.invisible.contains(&two);
             all[other].node == holds.node && sees(&readies[me], other) && sees(&readies[other], me)
@@ -130,27 +127,15 @@ impl<'a> Move<'a> {
             me,
             seats,
         };
-        this.carry(prepared.given, &readies)?;
+        this.carry(prepared.given, room)?;
         Ok(this)
     }
 
-    fn carry(
-        &mut self,
-        given: Vec<Vec<(usize, Vec<u8>)>>,
-        readies: &[MoveReadiness],
-    ) -> Result<(), DataError> {
-        let mut given = given.into_iter();
-        for callback in 0..self.registry.carriers().count() {
-            let mine = given.next().unwrap_or_default();
-            let mut sizes = Vec::new();
-            for (old, ready) in readies.iter().enumerate() {
-                let given = ready.given.get(callback).into_iter().flatten();
-                let to_me = given.filter(|(rank, _)| Some(*rank) == self.seats.new_rank);
-                sizes.extend(to_me.map(|&(_, bytes)| (old, bytes)));
-            }
+    fn carry(&mut self, given: Vec<Pieces>, room: Vec<Pieces>) -> Result<(), DataError> {
+        for (callback, (given, room)) in given.into_iter().zip(room).enumerate() {
             let who = (self.me, self.seats.new_rank);
             let places = &self.change.new;
-            let carried = Carried::begin(&self.group, callback, who, places, mine, &sizes)?;
+            let carried = Carried::begin(&self.group, callback, who, places, given, room)?;
             self.carried.push(carried);
         }
         Ok(())
@@ -302,10 +287,6 @@ impl Drop for Move<'_> {
     }
 }
 
-fn sizes(given: &[(usize, Vec<u8>)]) -> Vec<(usize, usize)> {
-    given.iter().map(|(rank, bytes)| (*rank, bytes.len())).collect()
-}
-
 impl Registry {
     fn holds(&mut self, node: usize, was_rank: bool) -> HeldArrays {
         if self.token.is_none() {
@@ -327,6 +308,7 @@ impl Registry {
             matrices: self.matrices.iter().map(|matrix| matrix.described.clone()).collect(),
             next: self.next,
             callbacks: self.carried().map(str::to_owned).collect(),
+            items: self.items.iter().map(|items| (items.name.clone(), items.element)).collect(),
             reason,
         }
     }
@@ -370,6 +352,34 @@ impl Registry {
             given.push(pieces);
         }
         Ok(Prepared { schedules, arrays, given })
+    }
+
+    /// Returns memory for the pieces of other ranks, by callback, if all processes have theirs.
+    /// Collective over the group.
+    fn room_for(
+        &mut self,
+        group: &MpiGroup,
+        change: &Participants,
+        given: &[Pieces],
+    ) -> Result<Vec<Pieces>, DataError> {
+        if given.is_empty() {
+            return Ok(Vec::new());
+        }
+        let me = group.rank();
+        change.liveness.within(change.patience, |limits| {
+            let sizes = incoming(group, given, &change.new, limits)?;
+            let each = self.carriers().zip(sizes).map(|((name, _), sizes)| {
+                let of_others = sizes.into_iter().filter(|(old, _)| *old != me).collect();
+                let unfit = |refusal| Refusal::Unfit(format!("`{name}`: {refusal}"));
+                room(of_others).map_err(unfit)
+            });
+            agree("move", group, each.collect(), limits).map_err(|error| match error {
+                PassError::Refused { rank, refusal } => {
+                    DataError::Failed { rank, reason: refusal.to_string() }
+                }
+                PassError::Group(error) => error.into(),
+            })
+        })
     }
 
     fn parts(&self, described: &[Described], prepared: Option<&Prepared>) -> Vec<Descriptors> {

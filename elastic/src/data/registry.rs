@@ -405,8 +405,7 @@ impl Registry {
         if !matches!(self.state, State::Moved { .. }) {
             return Ok(());
         }
-        let reason =
-            "the data of this window have been moved: make the call before the move or after the commit";
+        let reason = "the data of this window have been moved: make the call before the move or after the commit";
         Err(DataError::Unfit { call, name: name.to_owned(), reason })
     }
 

@@ -8,7 +8,8 @@ use quo::group::{Group as _, WaitLimits};
 use super::block::Block;
 use super::element::{elements, elements_mut};
 use super::matrix::{Matrix, MatrixRows, block_of};
-use super::message::{DescribedMatrix, TAG_OF_PLANS, exchange, pass};
+use super::message::{DescribedMatrix, TAG_OF_PLANS};
+use super::pieces::{PassError, Refusal, agree, pass};
 use super::registry::Entry;
 use super::{Array, DataError, Element, Pattern, Registry};
 
@@ -260,37 +261,35 @@ impl Registry {
         let matrix = self.matrix_of(call, name)?;
         let mut plan = Vec::new();
         if let Some(group) = &self.halo_group {
-            let ranks = group.size();
+            let (ranks, rows) = (group.size(), matrix.described.rows);
+            let failed = |error: PassError| {
+                error.of(call, name, |found, first| {
+                    format!(
+                        "its matrix `{name}` has {found} rows, and on rank 0 {first}: register the same number of rows \
+                         everywhere"
+                    )
+                })
+            };
             let wanted = matrix.wanted(ranks);
             let questions = wanted
                 .iter()
                 .map(|(owner, ghosts)| (*owner, matrix.question(*owner, ghosts, ranks)));
-            let asked = pass(call, group, Ok(questions.collect()), TAG_OF_PLANS, limits)?;
+            let questions = Ok(questions.collect());
+            let asked = pass(call, group, questions, (TAG_OF_PLANS, rows), |_| Ok(()), limits);
+            let (asked, ()) = asked.map_err(failed)?;
             let mut neighbours: BTreeMap<usize, (Vec<u8>, _)> =
                 wanted.into_iter().map(|(rank, ghosts)| (rank, (Vec::new(), ghosts))).collect();
             for (rank, question) in asked {
                 neighbours.entry(rank).or_insert((Vec::new(), 0..0)).0 = question;
             }
-            let mut unfit = None;
-            for (rank, (question, ghosts)) in neighbours {
-                match matrix.asked(rank, &question, ghosts) {
-                    Some(asked) => plan.push(Arc::new(asked)),
-                    None => unfit = Some(rank),
-                }
-            }
+            let made = neighbours.into_iter().map(|(rank, (question, ghosts))| {
+                let asked = matrix.asked(rank, &question, ghosts).ok_or_else(|| {
+                    Refusal::Unfit(format!("rank {rank} has a ghost that this rank does not own"))
+                });
+                asked.map(Arc::new)
+            });
             // The others must not wait for a rank without a plan.
-            let all = exchange(call, group, &(unfit, matrix.described.rows), limits)?;
-            let odd = all.iter().enumerate().find(|(_, it)| it.0.is_some() || it.1 != all[0].1);
-            if let Some((owner, (asking, rows))) = odd {
-                let reason = match asking {
-                    Some(rank) => format!("rank {rank} has a ghost that rank {owner} does not own"),
-                    None => {
-                        format!("it has {rows} rows on rank {owner} and {} on rank 0", all[0].1)
-                    }
-                };
-                let reason = reason + ": register the same number of rows everywhere";
-                return Err(DataError::Rows { call, name: name.to_owned(), reason });
-            }
+            plan = agree(call, group, made.collect(), limits).map_err(failed)?;
         }
         let found = self.matrices.iter_mut().find(|matrix| matrix.described.name == name);
         if let Some(matrix) = found {

@@ -94,8 +94,8 @@ impl World {
     ///
     /// # Errors
     /// [`Error::InvalidState`] in a process that is no rank or is in a resize, [`Error::Data`] for an
-    /// unknown list and for an owner that is no rank, then on all ranks, [`Error::Group`] if a rank
-    /// has ended.
+    /// unknown list, and on all ranks for an owner that is no rank, for items of different sizes and
+    /// without memory for what arrives: no item has moved then. [`Error::Group`] if a rank has ended.
     pub fn migrate(&mut self, name: &str) -> Result<(), Error> {
         const CALL: &str = "migrate";
         self.connect(CALL)?;

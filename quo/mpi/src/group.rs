@@ -142,6 +142,40 @@ impl MpiGroup {
         })
     }
 
+    /// Sends words to each rank, and returns the words of each rank for this one. `mine` has the words
+    /// for all ranks, in their order and as many for each. Collective; all ranks pass as many words.
+    ///
+    /// # Errors
+    /// [`GroupError::Unsuitable`] for more words than an int counts bytes, [`GroupError::Mpi`], and
+    /// the errors of the limits.
+    pub fn alltoall(&self, mine: &[u64], limits: &WaitLimits<'_>) -> Result<Vec<u64>, GroupError> {
+        const CALL: &str = "MPI_Ialltoall";
+        is_running()?;
+        let bytes = size_of_val(mine) / self.size.max(1);
+        let count = c_int::try_from(bytes).map_err(|_| {
+            let reason = format!("{bytes} bytes for each rank are too many for one exchange");
+            GroupError::Unsuitable { call: CALL, reason: reason.into() }
+        })?;
+        // Leaked if the wait is given up, like the buffers of a gather.
+        let sent = Box::leak(mine.to_vec().into_boxed_slice());
+        let all = Box::leak(vec![0_u64; mine.len()].into_boxed_slice());
+        // SAFETY: both have `count` bytes for each rank and live until the operation completes.
+        let begun = Operation::begin(CALL, |place| unsafe {
+            raw::quo_mpi_ialltoall(
+                self.comm.0,
+                sent.as_ptr().cast::<c_void>(),
+                all.as_mut_ptr().cast::<c_void>(),
+                count,
+                place,
+            )
+        })?;
+        self.wait(begun, limits)?;
+        // SAFETY: leaked above, complete, and not referenced elsewhere.
+        drop(unsafe { Box::from_raw(sent) });
+        // SAFETY: as above.
+        Ok(unsafe { Box::from_raw(all) }.into_vec())
+    }
+
     /// Waits for an operation of all ranks; the death of a rank that was launched on this host ends
     /// the wait.
     fn wait(&self, operation: Operation, limits: &WaitLimits<'_>) -> Result<(), GroupError> {

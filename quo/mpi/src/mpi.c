@@ -168,6 +168,14 @@ int quo_mpi_igather(uint64_t comm, const void *mine, void *all, int bytes, quo_m
     return quo_mpi_begun(code, made, out);
 }
 
+int quo_mpi_ialltoall(uint64_t comm, const void *mine, void *all, int bytes, quo_mpi_operation **out)
+{
+    quo_mpi_operation *made = quo_mpi_begin();
+    if (made == NULL) return MPI_ERR_NO_MEM;
+    int code = MPI_Ialltoall(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, handle(comm), &made->request);
+    return quo_mpi_begun(code, made, out);
+}
+
 int quo_mpi_iall(uint64_t comm, const int *mine, int *all, quo_mpi_operation **out)
 {
     quo_mpi_operation *made = quo_mpi_begin();

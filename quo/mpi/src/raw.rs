@@ -44,6 +44,13 @@ unsafe extern "C" {
         bytes: c_int,
         operation: *mut *mut Operation,
     ) -> c_int;
+    pub(crate) fn quo_mpi_ialltoall(
+        comm: u64,
+        mine: *const c_void,
+        all: *mut c_void,
+        bytes: c_int,
+        operation: *mut *mut Operation,
+    ) -> c_int;
     pub(crate) fn quo_mpi_iall(
         comm: u64,
         mine: *const c_int,

@@ -636,9 +636,13 @@ typedef struct QUO_matrix_part_t {
         sizeof(QUO_matrix_part_t), 0, 0, 0, NULL, NULL, NULL, NULL                                 \
     }
 
-/** Returns the rank that an item belongs to, among so many ranks; the same on all ranks. Must call no function
-    of this header. */
+/** Returns the owner of an item: one of the ranks 0 to ranks - 1, the same on whichever rank it is called. Must
+    call no function of this header. */
 typedef int (*QUO_owner_t)(void *data, const void *item, int ranks);
+
+/** Sets the owners of count items, which lie one after the other, as #QUO_owner_t returns them. Returns 0, or
+    another number to fail the migration or the commit on all ranks. Must call no function of this header. */
+typedef int (*QUO_owners_t)(void *data, const void *items, size_t count, int ranks, int *owners);
 
 /** Result of the last committed move of arrays, in bytes. Set size to sizeof. */
 typedef struct QUO_move_metrics_t {
@@ -1277,12 +1281,17 @@ QUO_world_array_part(QUO_world w,
 
 /**
  * Fills the ghost cells of an array of #QUO_ARRAY_HALO with the cells of the ranks that own them, corners
- * included, or the ghosts of a vector of a matrix; edges keep their values. After a resize ghosts are zero
- * until the next exchange. Nothing happens to other arrays. Collective over the world; waits for neighbours as long as they compute. The
- * first exchange after a resize makes a communicator.
+ * included; edges keep their values. Fills the ghosts of a vector of a matrix with the elements of the ranks
+ * that own them. Does nothing for other arrays. Ghost cells and ghosts are zero from a resize to the next
+ * exchange. Collective over the world; waits for neighbours as long as they compute. The first exchange after
+ * a resize makes a communicator, and for a vector the list of elements that ranks send each other.
  *
  * @param[in] w    A world.
- * @param[in] name The array.
+ * @param[in] name The array or the vector.
+ * @retval QUO_SUCCESS         Ghost cells have the values of their owners.
+ * @retval QUO_ERR_INVLD_ARG   A rank needs a row of the matrix that no rank has; the same on all ranks.
+ * @retval QUO_ERR_DISAGREE    Ranks have added the matrix with different numbers of rows; the same on all ranks.
+ * @retval QUO_ERR_OOR         A rank has no memory for the list of elements; the same on all ranks.
  * @retval QUO_ERR_NOT_FOUND   There is no such array.
  * @retval QUO_ERR_STATE       This process is no rank, or in a resize, or an exchange of the array has begun.
  * @retval QUO_ERR_DEAD_MEMBER A rank of this node has ended.
@@ -1305,10 +1314,15 @@ QUO_world_exchange_halo(QUO_world w,
  * @endcode
  *
  * @param[in] w    A world.
- * @param[in] name The array.
- * @retval QUO_ERR_NOT_FOUND There is no such array.
- * @retval QUO_ERR_STATE     This process is no rank, or in a resize, or an exchange of the array has begun.
- * @retval QUO_ERR_MPI       MPI failed.
+ * @param[in] name The array or the vector.
+ * @retval QUO_SUCCESS         Cells are on their way; ghost cells have no values yet.
+ * @retval QUO_ERR_INVLD_ARG   As QUO_world_exchange_halo(), like the next two.
+ * @retval QUO_ERR_DISAGREE    Ranks have added the matrix with different numbers of rows.
+ * @retval QUO_ERR_OOR         A rank has no memory for the list of elements.
+ * @retval QUO_ERR_NOT_FOUND   There is no such array.
+ * @retval QUO_ERR_STATE       This process is no rank, or in a resize, or an exchange of the array has begun.
+ * @retval QUO_ERR_DEAD_MEMBER A rank of this node has ended.
+ * @retval QUO_ERR_MPI         MPI failed.
  */
 int
 QUO_world_exchange_halo_begin(QUO_world w,
@@ -1319,7 +1333,8 @@ QUO_world_exchange_halo_begin(QUO_world w,
  * Comes before the next resize, which is aborted otherwise. Collective over the world.
  *
  * @param[in] w    A world.
- * @param[in] name The array.
+ * @param[in] name The array or the vector.
+ * @retval QUO_SUCCESS         Ghost cells have the values of their owners.
  * @retval QUO_ERR_NOT_FOUND   There is no such array.
  * @retval QUO_ERR_STATE       No exchange of the array has begun, or this process is in a resize.
  * @retval QUO_ERR_DEAD_MEMBER A rank of this node has ended.
@@ -1427,10 +1442,10 @@ QUO_world_array_lines(QUO_world w,
  * ranks, rounded up; the last ranks may have fewer. Local; made by all ranks in the same order, outside of resizes.
  *
  * @code{.c}
- * QUO_world_matrix_add(w, "A", sizeof(double), n, rows, pointers, columns, values); // and their copies may be freed
+ * QUO_world_matrix_add(w, "A", sizeof(double), n, rows, pointers, columns, values); // copies the last three
  * QUO_world_vector_add(w, "x", sizeof(double), "A");
  *
- * QUO_matrix_part_t a = QUO_MATRIX_PART_INIT; // anew after each resize, as x
+ * QUO_matrix_part_t a = QUO_MATRIX_PART_INIT; // a and x: again after each resize
  * QUO_world_matrix(w, "A", &a);
  * QUO_world_array(w, "x", &data, NULL, NULL);
  * QUO_world_exchange_halo(w, "x");
@@ -1499,14 +1514,15 @@ QUO_world_matrix(QUO_world w,
                  QUO_matrix_part_t *out_part);
 
 /**
- * Adds a list of items, such as particles, of which each rank holds any number, none at first. Each commit moves the items
- * to their owners among the new ranks; QUO_world_migrate() does so among the present ones. Local; all processes that can be
- * ranks make the same call, also parked ones.
+ * Adds a list of items, such as particles. Each rank holds any number of them, none at first. A commit moves each item to
+ * its owner among the new ranks; QUO_world_migrate() moves each item to its owner among the present ranks. Local; all
+ * processes that can become ranks make the same call, parked ones included.
  *
  * @code{.c}
  * static int owner(void *data, const void *item, int ranks) // a slab of the box for each rank
  * {
- *     return (int)(((const particle_t *)item)->x * ranks);
+ *     const int rank = (int)(((const particle_t *)item)->x * ranks); // x is from 0 to 1
+ *     return rank < ranks ? rank : ranks - 1;
  * }
  *
  * QUO_world_items_add(w, "particles", sizeof(particle_t), owner, NULL);
@@ -1518,7 +1534,8 @@ QUO_world_matrix(QUO_world w,
  *
  * @param[in] w       A world.
  * @param[in] name    A name that no array, matrix, callback or other list has.
- * @param[in] element Bytes of an item, which has no addresses in it.
+ * @param[in] element Bytes of an item, which has no addresses in it. The same everywhere: otherwise migrations and
+ *                    commits fail on all.
  * @param[in] owner   Called for each item until QUO_world_array_remove().
  * @param[in] data    Passed to it.
  * @retval QUO_ERR_INVLD_ARG The name is taken, owner is NULL, or element is 0.
@@ -1532,12 +1549,31 @@ QUO_world_items_add(QUO_world w,
                     void *data);
 
 /**
+ * Adds a list of items as QUO_world_items_add(), with a function that sets the owners of all items of this rank in one
+ * call. Local; all processes that can become ranks make the same call, parked ones included.
+ *
+ * @param[in] w       A world.
+ * @param[in] name    As there.
+ * @param[in] element As there.
+ * @param[in] owners  Called in each migration and each move of a resize until QUO_world_array_remove().
+ * @param[in] data    Passed to it.
+ * @retval QUO_ERR_INVLD_ARG The name is taken, owners is NULL, or element is 0.
+ * @retval QUO_ERR_STATE     The data of a resize have been moved, and the commit is due.
+ */
+int
+QUO_world_items_add_with_owners(QUO_world w,
+                                const char *name,
+                                size_t element,
+                                QUO_owners_t owners,
+                                void *data);
+
+/**
  * Gives the items of this rank. Local.
  *
  * @param[in]  w         A world.
  * @param[in]  name      The list.
- * @param[out] out_items The first one's address, until the next migration, commit or change of their number. Not NULL
- *                       without items, but not to be read then.
+ * @param[out] out_items Address of the first item, valid until the next migration, commit or change of their number.
+ *                       Without items it is not NULL, and must not be read.
  * @param[out] out_count Number of items.
  * @retval QUO_ERR_NOT_FOUND There is no such list.
  */
@@ -1563,12 +1599,15 @@ QUO_world_items_resize(QUO_world w,
                        size_t count);
 
 /**
- * Moves each item of a list to its owner. The items of a rank are then in the order of the ranks that they were on, and keep
- * their order of before among these. Collective over the world; waits for other ranks as long as they compute.
+ * Moves each item of a list to its owner. Afterwards the items of a rank are sorted by the rank that they come from; items
+ * that come from one rank keep their order. Collective over the world; waits for other ranks as long as they compute.
  *
  * @param[in] w    A world.
  * @param[in] name The list.
- * @retval QUO_ERR_INVLD_ARG   An owner is no rank: the same on all ranks, and nothing has moved.
+ * @retval QUO_ERR_INVLD_ARG   An owner is no rank.
+ * @retval QUO_ERR_DISAGREE    Ranks have registered items of different sizes.
+ * @retval QUO_ERR_OOR         A rank has no memory for its items. These three are the same on all ranks, and no item
+ *                             has moved.
  * @retval QUO_ERR_NOT_FOUND   There is no such list.
  * @retval QUO_ERR_STATE       This process is no rank, or in a resize.
  * @retval QUO_ERR_DEAD_MEMBER A rank of this node has ended.
@@ -1582,7 +1621,7 @@ QUO_world_migrate(QUO_world w,
  * Removes an array, a matrix, a list of items or callbacks. Local; called alike by all, outside of resizes.
  *
  * @param[in] w    A world.
- * @param[in] name The array, the matrix, the list or the callbacks.
+ * @param[in] name Its name.
  * @retval QUO_ERR_NOT_FOUND There is no array, matrix, list or callback of that name.
  * @retval QUO_ERR_STATE     The matrix has vectors: remove them first.
  */

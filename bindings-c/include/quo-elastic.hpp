@@ -72,7 +72,7 @@ struct Part {
 /** Rows of a sparse matrix on a rank, as QUO_matrix_part_t. Valid until the next resize. */
 template <class T>
 struct MatrixPart {
-    /** Number of rows, of the first one in the matrix from 0, and of ghost columns. */
+    /** Number of rows; number of the first row in the matrix, from 0; number of ghost columns. */
     std::size_t rows = 0, first_row = 0, ghosts = 0;
     /** Beginning of the elements of each row, and the end of the last one's. */
     const std::size_t *pointers = nullptr;
@@ -220,16 +220,21 @@ public:
                 part.ghost_columns};
     }
 
-    /** As QUO_world_items_add(): owner(item, ranks) returns the rank of an item, does not throw, and lives
-        until the world ends or the list is removed. */
+    /** As QUO_world_items_add(): owner(item, ranks), a function or an object, returns the rank of an item and
+        does not throw. An object lives until the world ends or the list is removed. */
     template <class T, class Owner>
     void add_items(const char *name, Owner &owner)
     {
         static_assert(std::is_trivially_copyable_v<T>, "items are moved as bytes");
-        const auto call = [](void *data, const void *item, int ranks) noexcept -> int {
-            return (*static_cast<Owner *>(data))(*static_cast<const T *>(item), ranks);
+        void *data = nullptr;
+        if constexpr (std::is_function_v<Owner>)
+            data = reinterpret_cast<void *>(&owner);
+        else
+            data = const_cast<void *>(static_cast<const void *>(std::addressof(owner)));
+        const auto call = [](void *given, const void *item, int ranks) noexcept -> int {
+            return (*reinterpret_cast<Owner *>(given))(*static_cast<const T *>(item), ranks);
         };
-        detail::check(QUO_world_items_add(handle_, name, sizeof(T), call, &owner));
+        detail::check(QUO_world_items_add(handle_, name, sizeof(T), call, data));
     }
     /** As QUO_world_items(). The type must be that of the items. */
     template <class T>

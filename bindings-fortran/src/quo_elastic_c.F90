@@ -306,6 +306,14 @@ module quo_elastic_c
       integer(c_size_t), value :: element
       type(c_funptr), value :: owner
     end function c_world_items_add
+    integer(c_int) function c_world_items_add_with_owners(w, name, element, owners, data) &
+      bind(c, name="QUO_world_items_add_with_owners")
+      import :: c_char, c_funptr, c_int, c_ptr, c_size_t
+      type(c_ptr), value :: w, data
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), value :: element
+      type(c_funptr), value :: owners
+    end function c_world_items_add_with_owners
     integer(c_int) function c_world_items(w, name, items, count) bind(c, name="QUO_world_items")
       import :: c_char, c_int, c_ptr, c_size_t
       type(c_ptr), value :: w

@@ -6,7 +6,8 @@ module quo_world_lists
   implicit none
   private
 
-  public :: quo_world_items_add, quo_world_items, quo_world_items_resize, quo_world_migrate
+  public :: quo_world_items_add, quo_world_items_add_with_owners
+  public :: quo_world_items, quo_world_items_resize, quo_world_migrate
 
 contains
 
@@ -34,6 +35,31 @@ contains
       ierr = out_of_memory()
     end if
   end subroutine quo_world_items_add
+
+  !> Adds a list of items as [[quo_world_items_add]], with a function that sets the owners of all items of this rank in
+  !> one call. Local; all processes that can be ranks make the same call, also parked ones.
+  subroutine quo_world_items_add_with_owners(w, name, element, owners, data, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The list.
+    character(len=*, kind=c_char), intent(in) :: name
+    !> Bytes of an item.
+    integer(c_size_t), value :: element
+    !> A `QUO_owners_t`, a `bind(c)` function of the data, the address of the items, their number, the number of ranks
+    !> and the owners to set, which returns 0.
+    type(c_funptr), value :: owners
+    !> Passed to it.
+    type(c_ptr), value :: data
+    !> `QUO_ERR_INVLD_ARG`, `QUO_ERR_STATE`.
+    integer(c_int), intent(out) :: ierr
+    character(kind=c_char), allocatable, target :: bytes(:)
+    call to_c(name, bytes)
+    if (allocated(bytes)) then
+      ierr = c_world_items_add_with_owners(w, bytes, element, owners, data)
+    else
+      ierr = out_of_memory()
+    end if
+  end subroutine quo_world_items_add_with_owners
 
   !> The items of this rank. Local.
   subroutine quo_world_items(w, name, items, count, ierr)

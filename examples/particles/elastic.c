@@ -14,6 +14,7 @@ typedef struct {
 static QUO_world world;
 static MPI_Comm comm;
 static particle_t *particles;
+static void *items;
 static size_t count;
 static int done, steps;
 
@@ -63,7 +64,8 @@ static void start(long long all)
     const long long first = all * rank / size;
     count = (size_t)(all * (rank + 1) / size - first);
     check(QUO_world_items_resize(world, "particles", count));
-    check(QUO_world_items(world, "particles", (void **)&particles, &count));
+    check(QUO_world_items(world, "particles", &items, &count));
+    particles = items;
     for (size_t i = 0; i < count; ++i) {
         const long long number = first + (long long)i;
         const double x = (double)(number * 7919 % all) / (double)all;
@@ -100,7 +102,8 @@ static int step(QUO_world w, void *data)
     (void)data;
     check(QUO_world_comm(w, &comm));
     check(QUO_world_migrate(w, "particles"));
-    check(QUO_world_items(w, "particles", (void **)&particles, &count));
+    check(QUO_world_items(w, "particles", &items, &count));
+    particles = items;
     report();
     advance();
     return ++done < steps;

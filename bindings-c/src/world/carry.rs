@@ -154,22 +154,26 @@ pub extern "C" fn QUO_carry_give(new_rank: c_int, data: Bytes, length: usize) ->
 
 pub type QUO_owner_t = Option<unsafe extern "C" fn(*mut c_void, *const c_void, c_int) -> c_int>;
 
-/// The function of the program that gives the owners of items, and what it gets.
-struct Owner {
-    owner: unsafe extern "C" fn(*mut c_void, *const c_void, c_int) -> c_int,
-    data: *mut c_void,
-}
+pub type QUO_owners_t =
+    Option<unsafe extern "C" fn(*mut c_void, *const c_void, usize, c_int, *mut c_int) -> c_int>;
 
-impl Owner {
-    /// Returns the owner of an item; the largest number for an answer that is no rank.
-    fn of(&self, item: &[u8], ranks: usize) -> usize {
-        let Ok(ranks) = int(ranks) else { return usize::MAX };
-        let _outside = Mark::outside();
-        // SAFETY: by the contract of the C interface the function takes these arguments, and may be
-        // called until the items are removed; the item lives until it returns.
-        let rank = unsafe { (self.owner)(self.data, item.as_ptr().cast(), ranks) };
-        usize::try_from(rank).unwrap_or(usize::MAX)
-    }
+/// Adds a list of items with a function that sets the owners of all of them.
+fn add_items(
+    w: *mut QUO_world_t,
+    name: Text,
+    element: usize,
+    mut owners: impl FnMut(&[u8], c_int, &mut [c_int]) -> Result<(), String> + 'static,
+) -> Result<(), Failure> {
+    with(w, |open| {
+        let name = name.read("name")?;
+        let of_bytes = move |items: &[u8], ranks: usize, places: &mut [c_int]| {
+            let ranks = int(ranks).map_err(|failure| failure.text().to_owned())?;
+            let _outside = Mark::outside();
+            owners(items, ranks, places)
+        };
+        open.data_mut()?.register_items_bytes(&name, element, Box::new(of_bytes))?;
+        Ok(())
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -181,13 +185,33 @@ pub extern "C" fn QUO_world_items_add(
     data: *mut c_void,
 ) -> c_int {
     entry("QUO_world_items_add", || {
-        with(w, |open| {
-            let name = name.read("name")?;
-            let owner = owner.ok_or_else(|| Failure::invalid("the argument owner is NULL"))?;
-            let owner = Owner { owner, data };
-            let of_bytes = move |item: &[u8], ranks| owner.of(item, ranks);
-            open.data_mut()?.register_items_bytes(&name, element, Box::new(of_bytes))?;
+        let owner = owner.ok_or_else(|| Failure::invalid("the argument owner is NULL"))?;
+        add_items(w, name, element, move |items, ranks, places| {
+            for (item, place) in items.chunks_exact(element).zip(places) {
+                // SAFETY: by the contract of the C interface the function takes these arguments,
+                // and may be called until the items are removed; the item lives until it returns.
+                *place = unsafe { owner(data, item.as_ptr().cast(), ranks) };
+            }
             Ok(())
+        })
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_items_add_with_owners(
+    w: *mut QUO_world_t,
+    name: Text,
+    element: usize,
+    owners: QUO_owners_t,
+    data: *mut c_void,
+) -> c_int {
+    entry("QUO_world_items_add_with_owners", || {
+        let owners = owners.ok_or_else(|| Failure::invalid("the argument owners is NULL"))?;
+        add_items(w, name, element, move |items, ranks, places| {
+            let (count, start) = (places.len(), places.as_mut_ptr());
+            // SAFETY: as in `QUO_world_items_add`; there is a place for the owner of each item.
+            let code = unsafe { owners(data, items.as_ptr().cast(), count, ranks, start) };
+            answer("owners", code)
         })
     })
 }

@@ -105,12 +105,12 @@ pub extern "C" fn QUO_world_matrix(
             place.set(&QUO_matrix_part_t {
                 size: size_of::<QUO_matrix_part_t>(),
                 rows: matrix.pointers.len() - 1,
-                first_row: matrix.first,
-                ghosts: matrix.ghosts.len(),
+                first_row: matrix.first_row,
+                ghosts: matrix.ghost_columns.len(),
                 pointers: matrix.pointers.as_ptr(),
                 columns: matrix.columns.as_ptr(),
                 values: values.cast(),
-                ghost_columns: matrix.ghosts.as_ptr(),
+                ghost_columns: matrix.ghost_columns.as_ptr(),
             });
             Ok(())
         })

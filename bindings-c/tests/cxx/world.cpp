@@ -101,6 +101,34 @@ items_are_with_their_owners(World &world)
     QUO_world_array_remove(world.handle(), "numbers");
 }
 
+int
+last_rank(const long &, int ranks)
+{
+    return ranks - 1;
+}
+
+void
+owners_are_constant_objects_or_functions(World &world)
+{
+    const int shift = 1;
+    const auto next = [shift](const long &item, int ranks) {
+        return static_cast<int>(item + shift) % ranks;
+    };
+    world.add_items<long>("to the next", next);
+    world.add_items<long>("to the last", last_rank);
+    for (const char *name : {"to the next", "to the last"}) {
+        world.resize_items(name, 1);
+        world.items<long>(name).data[0] = world.rank();
+        world.migrate(name);
+    }
+    const quo::Items<long> from = world.items<long>("to the next");
+    CHECK_EQUAL(from.count, 1U);
+    CHECK_EQUAL((static_cast<int>(from.data[0]) + 1) % world.size(), world.rank());
+    const std::size_t count = world.items<long>("to the last").count;
+    const bool is_last = world.rank() == world.size() - 1;
+    CHECK_EQUAL(count, static_cast<std::size_t>(is_last ? world.size() : 0));
+}
+
 void
 loops_end_with_false_or_with_an_exception(World &world)
 {
@@ -138,6 +166,7 @@ main(int argc, char **argv)
         edges_stay_and_swapped_arrays_have_each_others_cells(world);
         rows_are_multiplied_with_elements_of_other_ranks(world);
         items_are_with_their_owners(world);
+        owners_are_constant_objects_or_functions(world);
         loops_end_with_false_or_with_an_exception(world);
         world.end();
         CHECK(nullptr == world.handle());

@@ -25,8 +25,36 @@ static int
 owner(void *data, const void *item, int ranks)
 {
     const item_t *one = item;
-    if (*(const int *)data && 20 == one->number) return -1;
+    if (*(const int *)data && 20 == one->number) return -5;
     return (int)(one->place * ranks);
+}
+
+/* Fails, or gives all items to the last rank. */
+static int
+owners(void *data, const void *items, size_t count, int ranks, int *out)
+{
+    const item_t *all = items;
+    for (size_t i = 0; i < count; ++i) out[i] = 0 == all[i].number ? ranks - 1 : -2;
+    return *(const int *)data;
+}
+
+/* A list whose owners are set in one call. Two ranks. */
+static void
+check_owners(QUO_world w)
+{
+    int fails = 7;
+    size_t count;
+    void *items = NULL;
+    CHECK_CODE(QUO_world_items_add_with_owners(w, "at once", sizeof(item_t), NULL, NULL), QUO_ERR_INVLD_ARG);
+    CHECK_OK(QUO_world_items_add_with_owners(w, "at once", sizeof(item_t), owners, &fails));
+    CHECK_OK(QUO_world_items_resize(w, "at once", 2));
+    CHECK_CODE(QUO_world_migrate(w, "at once"), QUO_ERR_INVLD_ARG);
+    CHECK_ERROR_NAMES("`at once`: rank 0: the program's owners returned 7");
+    fails = 0;
+    CHECK_OK(QUO_world_migrate(w, "at once"));
+    CHECK_OK(QUO_world_items(w, "at once", &items, &count));
+    CHECK_INT((long long)count, 1 == check_rank ? 4 : 0);
+    CHECK_OK(QUO_world_array_remove(w, "at once"));
 }
 
 static item_t *
@@ -101,7 +129,7 @@ step(QUO_world w, void *data)
         for (size_t i = 0; i < count; ++i) items[i].place = items[i].place < 0.9 ? items[i].place + 0.1 : 0;
         is_lost = 1;
         CHECK_CODE(QUO_world_migrate(w, "items"), QUO_ERR_INVLD_ARG);
-        CHECK_ERROR_NAMES("is rank -1");
+        CHECK_ERROR_NAMES("is rank -5");
         is_lost = 0;
         CHECK_OK(QUO_world_migrate(w, "items"));
         check_all(w);
@@ -156,6 +184,7 @@ main(int argc, char **argv)
     CHECK_CODE(QUO_world_items_add(w, "items", sizeof(item_t), owner, &is_lost), QUO_ERR_INVLD_ARG);
     CHECK_OK(QUO_world_status(w, &status));
     if (QUO_WORLD_NEW == status) {
+        check_owners(w);
         add(w);
     } else {
         CHECK_CODE(QUO_world_items_resize(w, "items", 1), QUO_ERR_STATE);

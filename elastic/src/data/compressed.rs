@@ -63,7 +63,8 @@ impl Registry {
     pub fn compressed(&self, name: &str) -> Result<&Compressed, DataError> {
         const CALL: &str = "compressed";
         let lines = self.named(CALL, name)?.described.lines.as_ref();
-        lines.and_then(|lines| lines.matrix().ok()).ok_or_else(|| self.unknown(CALL, name))
+        let unknown = || self.unknown(CALL, "array along a matrix", name);
+        lines.and_then(|lines| lines.matrix().ok()).ok_or_else(unknown)
     }
 
     /// Completes descriptions with the indices of matrices, each of which rank 0 sends to joiners

@@ -16,23 +16,29 @@ pub enum DataError {
         call: &'static str,
     },
     /// The name is taken.
-    #[error("register: there is an array or callback `{name}` already")]
+    #[error("{call}: there is already the {kind} `{name}`: choose another name")]
     Twice {
+        /// The call.
+        call: &'static str,
+        /// Kind of the data with the name, such as `matrix`.
+        kind: &'static str,
         /// The name.
         name: String,
     },
-    /// No array or callback has the name.
+    /// No data of this kind have the name.
     #[error(
-        "{call}: there is no array or callback `{name}`; this process has {}. A resize moves what all ranks have \
-         registered before it is granted: register before the first probe",
+        "{call}: there is no {kind} `{name}`; this process has {}. A resize moves what all ranks have registered \
+         before it is granted: register before the first probe",
         list(.registered)
     )]
     Unknown {
         /// The call.
         call: &'static str,
+        /// Kind of the data, such as `matrix`.
+        kind: &'static str,
         /// The name.
         name: String,
-        /// The names of the registered arrays and callbacks.
+        /// The kinds and names of registered data.
         registered: Vec<String>,
     },
     /// The array has elements of another size.

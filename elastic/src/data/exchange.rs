@@ -46,7 +46,7 @@ impl Registry {
     ) -> Result<(), DataError> {
         let (rank, _) = self.seat.ok_or(DataError::NoRank { call })?;
         let found = self.entries.iter().position(|entry| entry.described.name == name);
-        let found = found.ok_or_else(|| self.unknown(call, name))?;
+        let found = found.ok_or_else(|| self.unknown(call, "array", name))?;
         let entry = &mut self.entries[found];
         if entry.halo.is_under_way() {
             return Err(DataError::Unfit { call, name: name.to_owned(), reason: BUSY });
@@ -100,7 +100,7 @@ impl Registry {
         self.check_unmoved(CALL, name)?;
         let place = |name: &str| {
             let found = self.entries.iter().position(|entry| entry.described.name == name);
-            found.ok_or_else(|| self.unknown(CALL, name))
+            found.ok_or_else(|| self.unknown(CALL, "array", name))
         };
         let (one, two) = (place(name)?, place(other)?);
         let (first, second) = (one.min(two), one.max(two));

@@ -4,14 +4,14 @@ use super::block::Block;
 use super::carry::{Carry, Seats};
 use super::pieces::{Pieces, Refusal, reserved};
 
-/// Returns the rank of an item among so many ranks.
-pub(super) type Owner = Box<dyn FnMut(&[u8], usize) -> usize>;
+/// Gives the owner of each item among so many ranks, or a reason against that.
+pub(super) type Owners = Box<dyn FnMut(&[u8], usize, &mut [i32]) -> Result<(), String>>;
 
 /// Items of one kind on this process.
 pub(super) struct Items {
     pub name: String,
     pub element: usize,
-    owner: Owner,
+    owners: Owners,
     held: Held,
     /// The items after the resize under way.
     arrived: Option<Held>,
@@ -49,8 +49,8 @@ impl std::fmt::Debug for Items {
 }
 
 impl Items {
-    pub fn new(name: String, element: usize, owner: Owner) -> Self {
-        Self { name, element, owner, held: Held::none(), arrived: None }
+    pub fn new(name: String, element: usize, owners: Owners) -> Self {
+        Self { name, element, owners, held: Held::none(), arrived: None }
     }
 
     pub fn bytes(&self) -> &[u8] {
@@ -86,22 +86,21 @@ impl Items {
         let bytes = &self.held.block.bytes()[..self.held.count * self.element];
         let items = || bytes.chunks_exact(self.element);
         let mut owners = reserved(self.held.count)?;
+        owners.resize(self.held.count, -1);
+        (self.owners)(bytes, ranks, &mut owners).map_err(Refusal::Unfit)?;
         let mut counts = vec![0; ranks];
-        for (number, item) in items().enumerate() {
-            let rank = (self.owner)(item, ranks);
-            let Some(count) = counts.get_mut(rank) else {
-                let shown = i64::try_from(rank).unwrap_or(-1);
-                return Err(Refusal::Unfit(format!(
-                    "the owner of item {number} is rank {shown}, and there are {ranks} ranks"
-                )));
-            };
-            *count += 1;
-            owners.push(rank);
+        for (number, rank) in owners.iter().enumerate() {
+            let count = usize::try_from(*rank).ok().and_then(|rank| counts.get_mut(rank));
+            *count.ok_or_else(|| {
+                Refusal::Unfit(format!(
+                    "the owner of item {number} is rank {rank}, and there are {ranks} ranks"
+                ))
+            })? += 1;
         }
         let pieces = counts.into_iter().map(|count| reserved(count * self.element));
         let mut pieces = pieces.collect::<Result<Vec<Vec<u8>>, _>>()?;
         for (item, owner) in items().zip(owners) {
-            pieces[owner].extend_from_slice(item);
+            pieces[owner as usize].extend_from_slice(item);
         }
         Ok(pieces.into_iter().enumerate().filter(|(_, piece)| !piece.is_empty()).collect())
     }
@@ -142,8 +141,13 @@ mod tests {
     use super::*;
 
     fn items(values: &[u8]) -> Items {
-        let owner = |item: &[u8], ranks: usize| usize::from(item[0]) * ranks / 10;
-        let mut items = Items::new("ants".to_owned(), 2, Box::new(owner));
+        let owners = |items: &[u8], ranks: usize, owners: &mut [i32]| {
+            for (item, owner) in items.chunks_exact(2).zip(owners) {
+                *owner = i32::from(item[0]) * ranks as i32 / 10;
+            }
+            Ok(())
+        };
+        let mut items = Items::new("ants".to_owned(), 2, Box::new(owners));
         items.resize(values.len()).unwrap();
         for (item, value) in items.bytes_mut().chunks_exact_mut(2).zip(values) {
             item.fill(*value);

@@ -3,7 +3,7 @@
 use quo::group::WaitLimits;
 
 use super::element::{elements, elements_mut};
-use super::items::{Items, Owner};
+use super::items::{Items, Owners};
 use super::message::TAG_OF_ITEMS;
 use super::pieces::{PassError, pass};
 use super::{DataError, Element, Registry};
@@ -18,8 +18,10 @@ impl Registry {
     /// ```
     /// # use elastic::data::Registry;
     /// # fn example(data: &mut Registry) -> Result<(), elastic::data::DataError> {
-    /// // Places between 0 and 1, in one slab for each rank.
-    /// data.register_items::<f64>("places", |place, ranks| (place * ranks as f64) as usize)?;
+    /// // Places from 0 to 1, in one slab for each rank.
+    /// data.register_items::<f64>("places", |place, ranks| {
+    ///     ((place * ranks as f64) as usize).min(ranks - 1)
+    /// })?;
     /// data.resize_items("places", 2)?;
     /// data.items_mut::<f64>("places")?.copy_from_slice(&[0.3, 0.7]);
     /// data.migrate("places")?; // in a world: world.migrate("places")?
@@ -38,13 +40,18 @@ impl Registry {
         name: &str,
         mut owner: impl FnMut(&T, usize) -> usize + 'static,
     ) -> Result<(), DataError> {
-        let of_bytes = move |item: &[u8], ranks: usize| {
-            elements::<T>(item).first().map_or(usize::MAX, |item| owner(item, ranks))
+        let of_bytes = move |items: &[u8], ranks: usize, owners: &mut [i32]| {
+            for (item, place) in elements::<T>(items).iter().zip(owners) {
+                *place = i32::try_from(owner(item, ranks)).unwrap_or(i32::MAX);
+            }
+            Ok(())
         };
         self.register_items_bytes(name, size_of::<T>(), Box::new(of_bytes))
     }
 
     /// Adds a list as [`register_items`](Self::register_items) does, with items of `element` bytes.
+    /// `owners` gets all items of this rank at once and sets the owner of each. Its error fails the
+    /// migration or the move on all ranks.
     ///
     /// # Errors
     /// As there.
@@ -52,7 +59,7 @@ impl Registry {
         &mut self,
         name: &str,
         element: usize,
-        owner: Owner,
+        owners: Owners,
     ) -> Result<(), DataError> {
         const CALL: &str = "register_items";
         self.check_new(CALL, name)?;
@@ -60,7 +67,7 @@ impl Registry {
             let reason = "its items have 0 bytes".to_owned();
             return Err(DataError::Rows { call: CALL, name: name.to_owned(), reason });
         }
-        self.items.push(Items::new(name.to_owned(), element, owner));
+        self.items.push(Items::new(name.to_owned(), element, owners));
         self.items.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(())
     }
@@ -172,7 +179,7 @@ impl Registry {
 
     fn items_of(&self, call: &'static str, name: &str) -> Result<usize, DataError> {
         let found = self.items.iter().position(|items| items.name == name);
-        found.ok_or_else(|| self.unknown(call, name))
+        found.ok_or_else(|| self.unknown(call, "list", name))
     }
 
     fn check_item<T>(&self, call: &'static str, name: &str) -> Result<(), DataError> {

@@ -166,14 +166,25 @@ impl Registry {
         pattern: Pattern,
         lines: Option<MatrixIndex>,
     ) -> Result<u64, DataError> {
-        const CALL: &str = "register";
-        let (rank, size) = self.seat.ok_or(DataError::NoRank { call: CALL })?;
-        self.check_new(CALL, name)?;
-        let number = self.next;
         let name = name.to_owned();
         let described =
-            Described { number, name, element, pattern, next: None, lines, matrix: None };
-        self.entries.push(Entry::new(CALL, described, rank, size)?);
+            Described { number: 0, name, element, pattern, next: None, lines, matrix: None };
+        self.add_described("register", described, 0)
+    }
+
+    /// Adds an array or a vector with ghosts, and returns its number.
+    pub(super) fn add_described(
+        &mut self,
+        call: &'static str,
+        described: Described,
+        ghosts: usize,
+    ) -> Result<u64, DataError> {
+        let (rank, size) = self.seat.ok_or(DataError::NoRank { call })?;
+        self.check_new(call, &described.name)?;
+        let number = self.next;
+        let mut entry = Entry::new(call, Described { number, ..described }, rank, size)?;
+        entry.add_ghosts(call, ghosts)?;
+        self.entries.push(entry);
         self.next += 1;
         Ok(number)
     }
@@ -214,7 +225,8 @@ impl Registry {
             return Ok(());
         }
         let found = self.entries.iter().position(|entry| entry.described.name == name);
-        let found = found.ok_or_else(|| self.unknown("remove", name))?;
+        let kind = "array, matrix, list or callback";
+        let found = found.ok_or_else(|| self.unknown("remove", kind, name))?;
         self.entries.remove(found);
         Ok(())
     }
@@ -222,9 +234,20 @@ impl Registry {
     /// Returns the names of arrays and matrices, in the order of registration, and of items and
     /// callbacks. Local.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        let arrays = self.entries.iter().map(|entry| entry.described.name.as_str());
-        let matrices = self.matrices.iter().map(|matrix| matrix.described.name.as_str());
-        arrays.chain(matrices).chain(self.carried())
+        self.kinds().map(|(_, name)| name)
+    }
+
+    /// Returns kinds and names, in the order of [`names`](Self::names).
+    fn kinds(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let arrays = self.entries.iter().map(|entry| {
+            let kind = if entry.described.matrix.is_some() { "vector" } else { "array" };
+            (kind, entry.described.name.as_str())
+        });
+        let matrices = self.matrices.iter();
+        let matrices = matrices.map(|matrix| ("matrix", matrix.described.name.as_str()));
+        let items = self.items.iter().map(|items| ("list", items.name.as_str()));
+        let callbacks = self.callbacks.iter().map(|(name, _)| ("callback", name.as_str()));
+        arrays.chain(matrices).chain(items).chain(callbacks)
     }
 
     /// Returns true if there are no data to move. Local.
@@ -377,7 +400,7 @@ impl Registry {
 
     pub(super) fn named(&self, call: &'static str, name: &str) -> Result<&Entry, DataError> {
         let found = self.entries.iter().find(|entry| entry.described.name == name);
-        found.ok_or_else(|| self.unknown(call, name))
+        found.ok_or_else(|| self.unknown(call, "array", name))
     }
 
     pub(super) fn named_mut(
@@ -387,17 +410,17 @@ impl Registry {
     ) -> Result<&mut Entry, DataError> {
         match self.entries.iter().position(|entry| entry.described.name == name) {
             Some(found) => Ok(&mut self.entries[found]),
-            None => Err(self.unknown(call, name)),
+            None => Err(self.unknown(call, "array", name)),
         }
     }
 
     /// Refuses a name that is taken, and any name between a move and its commit.
     pub(super) fn check_new(&self, call: &'static str, name: &str) -> Result<(), DataError> {
         self.check_unmoved(call, name)?;
-        if self.names().any(|other| other == name) {
-            return Err(DataError::Twice { name: name.to_owned() });
+        match self.kinds().find(|(_, other)| *other == name) {
+            Some((kind, _)) => Err(DataError::Twice { call, kind, name: name.to_owned() }),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Refuses a change between a move and its commit, which would discard it.
@@ -410,12 +433,12 @@ impl Registry {
     }
 
     fn gone(&self, number: u64) -> DataError {
-        self.unknown("local", &format!("number {number}"))
+        self.unknown("local", "array", &format!("number {number}"))
     }
 
-    pub(super) fn unknown(&self, call: &'static str, name: &str) -> DataError {
-        let registered = self.names().map(str::to_owned).collect();
-        DataError::Unknown { call, name: name.to_owned(), registered }
+    pub(super) fn unknown(&self, call: &'static str, kind: &'static str, name: &str) -> DataError {
+        let registered = self.kinds().map(|(kind, name)| format!("{kind} {name}")).collect();
+        DataError::Unknown { call, kind, name: name.to_owned(), registered }
     }
 
     /// Returns true if the data of this window have been moved; an error if that has failed.
@@ -528,7 +551,7 @@ mod tests {
         registry.register::<f64>("rho", Pattern::block(5)).unwrap();
         registry.register::<f64>("u", Pattern::block(5)).unwrap();
         let other = registry.lay_out("heat", Pattern::block(5)).unwrap_err().to_string();
-        assert!(other.contains("this process has rho, u."), "{other}");
+        assert!(other.contains("no array `heat`; this process has array rho, array u."), "{other}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use quo::group::{Group as _, WaitLimits};
 use super::block::Block;
 use super::element::{elements, elements_mut};
 use super::matrix::{Matrix, MatrixRows, block_of};
-use super::message::{DescribedMatrix, TAG_OF_PLANS};
+use super::message::{Described, DescribedMatrix, TAG_OF_PLANS};
 use super::pieces::{PassError, Refusal, agree, pass};
 use super::registry::Entry;
 use super::{Array, DataError, Element, Pattern, Registry};
@@ -18,14 +18,14 @@ use super::{Array, DataError, Element, Pattern, Registry};
 #[derive(Clone, Copy, Debug)]
 pub struct MatrixPart<'a, T> {
     /// Number of the first row in the matrix, always from 0.
-    pub first: usize,
+    pub first_row: usize,
     /// Beginning of each row's elements in `columns` and `values`, and the end of the last one's.
     pub pointers: &'a [usize],
     /// Column of each element, as index in this rank's part of a vector of the matrix: its own
     /// elements first, the ghosts after them.
     pub columns: &'a [u32],
     /// Numbers of the ghost columns in the matrix, ascending: columns that other ranks own.
-    pub ghosts: &'a [usize],
+    pub ghost_columns: &'a [usize],
     /// Value of each element.
     pub values: &'a [T],
 }
@@ -159,16 +159,11 @@ impl Registry {
         const CALL: &str = "register_vector";
         self.seat.ok_or(DataError::NoRank { call: CALL })?;
         let found = self.matrix_of(CALL, matrix)?;
-        let (rows, ghosts) = (found.described.rows, found.rows.ghosts.len());
-        self.add(name, element, Pattern::block(rows), None)?;
-        let grown = self.named_mut(CALL, name).and_then(|entry| {
-            entry.described.matrix = Some(matrix.to_owned());
-            entry.add_ghosts(CALL, ghosts)
-        });
-        if grown.is_err() {
-            self.entries.pop();
-        }
-        grown
+        let (pattern, ghosts) = (Pattern::block(found.described.rows), found.rows.ghosts.len());
+        let (name, matrix) = (name.to_owned(), Some(matrix.to_owned()));
+        let described =
+            Described { number: 0, name, element, pattern, next: None, lines: None, matrix };
+        self.add_described(CALL, described, ghosts).map(drop)
     }
 
     /// Returns this rank's rows of a matrix, also on a joiner. Local.
@@ -178,8 +173,8 @@ impl Registry {
     pub fn matrix<T: Element>(&self, name: &str) -> Result<MatrixPart<'_, T>, DataError> {
         let part = self.matrix_bytes(name)?;
         self.check_element::<T>("matrix", name)?;
-        let MatrixPart { first, pointers, columns, ghosts, values } = part;
-        Ok(MatrixPart { first, pointers, columns, ghosts, values: elements(values) })
+        let MatrixPart { first_row, pointers, columns, ghost_columns, values } = part;
+        Ok(MatrixPart { first_row, pointers, columns, ghost_columns, values: elements(values) })
     }
 
     /// Returns this rank's rows of a matrix with the bytes of its values. Local.
@@ -189,10 +184,10 @@ impl Registry {
     pub fn matrix_bytes(&self, name: &str) -> Result<MatrixPart<'_, u8>, DataError> {
         let rows = &self.matrix_of("matrix", name)?.rows;
         Ok(MatrixPart {
-            first: rows.first,
+            first_row: rows.first,
             pointers: &rows.pointers,
             columns: &rows.columns,
-            ghosts: &rows.ghosts,
+            ghost_columns: &rows.ghosts,
             values: rows.values.bytes(),
         })
     }
@@ -212,7 +207,7 @@ impl Registry {
     /// [`DataError::Unknown`].
     pub fn matrix_bytes_mut(&mut self, name: &str) -> Result<&mut [u8], DataError> {
         let found = self.matrices.iter().position(|matrix| matrix.described.name == name);
-        let found = found.ok_or_else(|| self.unknown("matrix", name))?;
+        let found = found.ok_or_else(|| self.unknown("matrix", "matrix", name))?;
         Ok(self.matrices[found].rows.values.bytes_mut())
     }
 
@@ -227,7 +222,7 @@ impl Registry {
 
     fn matrix_of(&self, call: &'static str, name: &str) -> Result<&Matrix, DataError> {
         let found = self.matrices.iter().find(|matrix| matrix.described.name == name);
-        found.ok_or_else(|| self.unknown(call, name))
+        found.ok_or_else(|| self.unknown(call, "matrix", name))
     }
 
     fn check_element<T>(&self, call: &'static str, name: &str) -> Result<(), DataError> {
@@ -370,7 +365,8 @@ mod tests {
         let mut registry = Registry::new(Some((0, 2)));
         ring(&mut registry).unwrap();
         let part = registry.matrix::<f64>("A").unwrap();
-        assert_eq!((part.first, part.pointers, part.ghosts), (0, &[1, 2, 4][..], &[3][..]));
+        assert_eq!((part.first_row, part.pointers), (0, &[1, 2, 4][..]));
+        assert_eq!(part.ghost_columns, [3]);
         assert_eq!((part.columns, part.values), (&[2, 3, 1][..], &[1.0, 2.0, 3.0][..]));
         let x = registry.register_vector::<f64>("x", "A").unwrap();
         assert_eq!(registry.local(x).unwrap().len(), 3);
@@ -408,6 +404,21 @@ mod tests {
         ring(&mut registry).unwrap();
         assert!(matches!(ring(&mut registry), Err(DataError::Twice { .. })));
         let missing = registry.register_vector::<f64>("x", "B").unwrap_err().to_string();
-        assert!(missing.contains("`B`; this process has A."), "{missing}");
+        assert!(missing.contains("no matrix `B`; this process has matrix A."), "{missing}");
+        registry.register_vector::<f64>("x", "A").unwrap();
+        let array = registry.register::<f64>("A", Pattern::block(1)).unwrap_err().to_string();
+        assert_eq!(array, "register: there is already the matrix `A`: choose another name");
+        let vector = registry.matrix::<f64>("x").unwrap_err().to_string();
+        assert!(vector.contains("no matrix `x`; this process has vector x, matrix A."), "{vector}");
+    }
+
+    #[test]
+    fn vector_without_memory_for_ghosts_leaves_no_trace() {
+        let mut registry = Registry::new(Some((0, 4)));
+        registry.register_matrix("A", 4, &[0, 3], &[1, 2, 3], &[1.0; 3]).unwrap();
+        // An address space has one element of this size, and no more than two.
+        let failed = registry.register_vector_bytes("x", 100 << 40, "A");
+        assert!(matches!(failed, Err(DataError::Memory { .. })), "{failed:?}");
+        assert_eq!((registry.next, registry.names().count()), (0, 1));
     }
 }

@@ -53,7 +53,8 @@ impl World {
     ///
     /// # Errors
     /// [`Error::InvalidState`] in a process that is no rank or is in a resize, [`Error::Data`] for an
-    /// unknown array and an exchange that has begun already, [`Error::Group`] if a rank has ended.
+    /// unknown array and an exchange that has begun already, and on all ranks for a matrix that ranks
+    /// have registered with different numbers of rows. [`Error::Group`] if a rank has ended.
     pub fn exchange_halo(&mut self, name: &str) -> Result<(), Error> {
         self.exchange_halo_begin(name)?;
         self.exchange_halo_end(name)

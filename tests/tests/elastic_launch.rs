@@ -82,6 +82,19 @@ fn wrong_sizes_in_the_environment_are_named() -> Result<()> {
 }
 
 #[test]
+fn log_that_cannot_be_written_fails_the_launch() -> Result<()> {
+    let program = PathBuf::from("./program");
+    for show in [&["--show"][..], &[]] {
+        let options = [show, &["-n", "1..3", "--log", "/proc/none/events"]].concat();
+        let outcome = launch(&options, &program, &[])?;
+        ensure!(outcome.status.code() == Some(1), "{}", outcome.report());
+        let text = "launch: cannot write --log /proc/none/events: No such file";
+        ensure!(outcome.stderr.contains(text), "{}", outcome.report());
+    }
+    Ok(())
+}
+
+#[test]
 fn allocation_with_less_room_is_said_in_one_line() -> Result<()> {
     let program = PathBuf::from("./program");
     for (variables, lines) in [(&[("PBS_JOBID", "1"), ("PBS_NP", "2")][..], 1), (&[], 0)] {

@@ -3,10 +3,12 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use rustix::fs::Access;
 
 use crate::output::{complain, say};
 
@@ -68,11 +70,34 @@ fn host(text: &str) -> Result<(String, u32), String> {
     }
 }
 
+/// Variable with the plan of the ranks.
+const PLAN: &str = "QUO_ELASTIC_PLAN";
+/// Most bytes of a plan: the kernel starts no program with a longer variable.
+const LONGEST_PLAN: usize = (128 << 10) - "=\0".len() - PLAN.len();
+
 /// Returns the text of a plan in a file.
 fn plan_text(path: &str) -> Result<String, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     text.parse::<elastic::plan::Plan>().map_err(|error| error.to_string())?;
-    Ok(text.trim_end().to_owned())
+    let text = text.trim_end();
+    if text.len() > LONGEST_PLAN {
+        return Err(format!(
+            "the plan has {} bytes, a variable of the ranks at most {LONGEST_PLAN}: shorten it, or give it to the \
+             program's options",
+            text.len()
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+/// Checks that a process here can append to a file, which need not exist.
+fn can_append(path: &Path) -> std::io::Result<()> {
+    if path.try_exists()? {
+        return std::fs::OpenOptions::new().append(true).open(path).map(drop);
+    }
+    let folder = path.parent().unwrap_or(path);
+    std::fs::metadata(folder.join("."))?;
+    Ok(rustix::fs::access(folder, Access::WRITE_OK)?)
 }
 
 /// Returns a path from the root: ranks may be started in another folder.
@@ -180,7 +205,11 @@ pub fn run(launch: &Launch) -> Result<u8> {
         );
     };
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
-    let plan = plan(launch, &mpi, cpus, &|name| std::env::var(name).ok())?;
+    let variable = |name: &str| std::env::var(name).ok();
+    if let Some(log) = launch.log.as_deref().filter(|_| is_here(launch, &variable)) {
+        can_append(Path::new(log)).with_context(|| format!("launch: cannot write --log {log}"))?;
+    }
+    let plan = plan(launch, &mpi, cpus, &variable)?;
     if let Some(limit) = &plan.limit {
         complain(limit);
     }
@@ -251,9 +280,7 @@ fn plan(
         ),
     });
     plan.words(&["-n", &processes.to_string()]);
-    let allocated =
-        ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"].iter().any(|name| variable(name).is_some());
-    let here = launch.hosts.is_empty() && !allocated;
+    let here = is_here(launch, variable);
     let crowded = here && max > cpus;
     if launch.hosts.is_empty() {
         plan.limit = allocated_slots(variable).filter(|(_, slots)| *slots < max).map(|(name, slots)| {
@@ -266,7 +293,7 @@ fn plan(
         plan.because(format!("the job is known to quo-elastic as {name}"));
     }
     if let Some(text) = &launch.plan {
-        plan.variable("QUO_ELASTIC_PLAN", text.clone());
+        plan.variable(PLAN, text.clone());
     }
     if let Some(path) = &launch.log {
         plan.variable("QUO_ELASTIC_LOG", path.clone());
@@ -282,6 +309,12 @@ fn plan(
     }
     plan.words.extend(launch.program.iter().cloned());
     Ok(plan)
+}
+
+/// Returns true if all ranks run on this host.
+fn is_here(launch: &Launch, variable: &dyn Fn(&str) -> Option<String>) -> bool {
+    let managers = ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"];
+    launch.hosts.is_empty() && !managers.iter().any(|name| variable(name).is_some())
 }
 
 /// Returns the variable of the resource manager that gives the allocation's slots, and their number.
@@ -464,6 +497,32 @@ mod tests {
         assert!(wrong.contains("--plan") && wrong.contains("line 1, column 12"), "{wrong}");
         let missing = planned(OPEN_MPI_4, "-n 1..4 --plan no/such ./app", &[]).unwrap_err();
         assert!(missing.to_string().contains("No such file"), "{missing}");
+    }
+
+    #[test]
+    fn plan_longer_than_a_variable_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("plan");
+        let line = format!("-n 1..4 --plan {} ./app", file.display());
+        // A line of 13 bytes.
+        let steps = LONGEST_PLAN / 13;
+        std::fs::write(&file, "at 3: size 2\n".repeat(steps)).unwrap();
+        planned(OPEN_MPI_4, &line, &[]).unwrap();
+        std::fs::write(&file, "at 3: size 2\n".repeat(steps + 1)).unwrap();
+        let long = planned(OPEN_MPI_4, &line, &[]).unwrap_err().to_string();
+        assert!(long.contains("a variable of the ranks at most 131054: shorten"), "{long}");
+    }
+
+    #[test]
+    fn log_that_cannot_be_written_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        can_append(&folder.path().join("events")).unwrap();
+        assert!(!folder.path().join("events").exists());
+        std::fs::write(folder.path().join("events"), "one\n").unwrap();
+        can_append(&folder.path().join("events")).unwrap();
+        for wrong in ["", "none/events", "events/more"] {
+            assert!(can_append(&folder.path().join(wrong)).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -51,12 +51,13 @@ impl FromStr for Plan {
 }
 
 /// Returns a text that is no plan, but the path of a file: one line that begins with a word with a
-/// slash, or has one word only, none that begins a step.
+/// slash, or has one word only, with an extension.
 fn path(text: &str) -> Option<&str> {
     let text = text.trim();
     let first = text.split_whitespace().next()?;
-    let is_word = first == text && !matches!(first, "at" | "after");
-    (!text.contains('\n') && (is_word || first.contains('/'))).then_some(text)
+    let extension = first.rsplit_once('.').map_or("", |(_, extension)| extension);
+    let has_extension = first == text && extension.starts_with(|c: char| c.is_ascii_alphabetic());
+    (!text.contains('\n') && (has_extension || first.contains('/'))).then_some(text)
 }
 
 fn step(words: &mut Words<'_>) -> Result<Step, PlanError> {

@@ -80,6 +80,22 @@ fn errors_say_where_and_what() {
 }
 
 #[test]
+fn path_is_told_from_a_word_that_is_no_step() {
+    for (text, is_path) in [
+        ("plan.txt", true),
+        ("plans/first", true),
+        ("/tmp/plan of the week", true),
+        ("grow", false),
+        ("2.5", false),
+        ("size 4", false),
+        ("plan.txt\nat 3: size 2", false),
+    ] {
+        let said = text.parse::<Plan>().unwrap_err().to_string();
+        assert_eq!(said.contains("not the path of its file"), is_path, "{said}");
+    }
+}
+
+#[test]
 fn size_is_bounded() {
     let line = "at 1: grow 1\n";
     assert_eq!(plan(&line.repeat(MOST_STEPS)).steps().len(), MOST_STEPS);

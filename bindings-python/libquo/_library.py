@@ -67,6 +67,8 @@ class View(Structure):
 
 
 SizeAllowed = CFUNCTYPE(c_int, c_void_p, c_int)
+#: QUO_owners_t
+ItemOwners = CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_int, c_void_p)
 
 
 class WorldOptions(Structure):
@@ -209,6 +211,21 @@ class ArraySpec(Structure):
     ]
 
 
+class MatrixPart(Structure):
+    """QUO_matrix_part_t."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("rows", c_size_t),
+        ("first_row", c_size_t),
+        ("ghosts", c_size_t),
+        ("pointers", c_void_p),
+        ("columns", c_void_p),
+        ("values", c_void_p),
+        ("ghost_columns", c_void_p),
+    ]
+
+
 #: The structures by their names in C, for the comparison with the headers.
 STRUCTURES = {
     "QUO_create_options_t": CreateOptions,
@@ -222,6 +239,7 @@ STRUCTURES = {
     "QUO_array_spec_t": ArraySpec,
     "QUO_halo_t": Halo,
     "QUO_array_part_t": ArrayPart,
+    "QUO_matrix_part_t": MatrixPart,
 }
 
 _context = _object = c_void_p
@@ -341,7 +359,16 @@ FUNCTIONS: List[Tuple[str, List[Any]]] = [
     ("QUO_world_exchange_halo_begin", [_object, c_char_p]),
     ("QUO_world_exchange_halo_end", [_object, c_char_p]),
     ("QUO_world_array_swap", [_object, c_char_p, c_char_p]),
-    ("QUO_world_report_iteration", [_object, c_longlong]),
+    (
+        "QUO_world_matrix_add",
+        [_object, c_char_p, c_size_t, c_size_t, c_size_t, c_void_p, c_void_p, c_void_p],
+    ),
+    ("QUO_world_vector_add", [_object, c_char_p, c_size_t, c_char_p]),
+    ("QUO_world_matrix", [_object, c_char_p, POINTER(MatrixPart)]),
+    ("QUO_world_items_add_with_owners", [_object, c_char_p, c_size_t, ItemOwners, c_void_p]),
+    ("QUO_world_items", [_object, c_char_p, POINTER(c_void_p), POINTER(c_size_t)]),
+    ("QUO_world_items_resize", [_object, c_char_p, c_size_t]),
+    ("QUO_world_migrate", [_object, c_char_p]),
 ]
 
 _loaded: Optional[ctypes.CDLL] = None

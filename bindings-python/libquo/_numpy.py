@@ -1,4 +1,10 @@
-"""The check for NumPy, which only arrays need."""
+"""The check for NumPy, which only arrays need, and views of the library's memory."""
+
+import ctypes
+from typing import TYPE_CHECKING, Any, Optional
+
+if TYPE_CHECKING:
+    import numpy
 
 
 def require() -> None:
@@ -11,3 +17,14 @@ def require() -> None:
             "`apt-get install python3-numpy` or `pip install numpy`, or load the site's module",
             name="numpy",
         ) from error
+
+
+def view(address: Optional[int], count: int, dtype: Any) -> "numpy.ndarray[Any, Any]":
+    """Returns a vector at an address, without a copy."""
+    import numpy
+
+    dtype = numpy.dtype(dtype)
+    if not count or not address:
+        return numpy.empty(0, dtype)
+    buffer = (ctypes.c_ubyte * (count * dtype.itemsize)).from_address(address)
+    return numpy.frombuffer(memoryview(buffer).cast("B"), dtype)

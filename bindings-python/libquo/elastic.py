@@ -28,7 +28,7 @@ from __future__ import annotations
 import ctypes
 import json
 import pickle
-from ctypes import c_int, c_longlong, c_size_t, c_void_p
+from ctypes import c_int, c_longlong
 from types import TracebackType
 from typing import (
     TYPE_CHECKING,
@@ -37,7 +37,6 @@ from typing import (
     Dict,
     Iterator,
     List,
-    NamedTuple,
     Optional,
     Sequence,
     Tuple,
@@ -48,9 +47,11 @@ from typing import (
 )
 
 from . import _library as library
-from . import _numpy
 from ._handle import Handle
-from .errors import Error, InvalidArgumentError
+from .arrays import Array, array_spec
+from .errors import Error
+from .items import Items, Owners
+from .matrices import Matrix
 from .values import (
     ArrayKind,
     Counts,
@@ -64,8 +65,6 @@ from .values import (
 
 if TYPE_CHECKING:
     from mpi4py import MPI
-
-    import numpy
 
 T = TypeVar("T")
 
@@ -117,6 +116,10 @@ class World(Handle):
         arguments.
         """
         super().__init__("world")
+        #: Functions that the library calls for the owners of items.
+        self._owners: Dict[str, Any] = {}
+        #: Exception of such a function in the present call.
+        self._failure: Optional[BaseException] = None
         library.load()
         options = library.WorldOptions(ctypes.sizeof(library.WorldOptions))
         options.initial_ranks = initial_ranks
@@ -155,6 +158,16 @@ class World(Handle):
     def end(self) -> None:
         """Ends the world. Collective over the ranks; parked and ended processes make it, too."""
         self.free()
+
+    def _move(self, function: str, *arguments: Any) -> None:
+        """Makes a call that moves data. Its error has the exception of a function for owners as cause."""
+        self._failure = None
+        try:
+            library.call(function, self._handle, *arguments)
+        except Error as error:
+            if self._failure is not None:
+                raise error from self._failure
+            raise
 
     def _long(self, function: str) -> int:
         out = c_longlong()
@@ -388,7 +401,7 @@ class World(Handle):
         made alike by all ranks, outside of resizes. Needs NumPy.
         """
         array = Array(self, name, dtype, storage)
-        spec = _array_spec(
+        spec = array_spec(
             array.dtype.itemsize, shape, kind, storage, block, grid, halo, periodic
         )
         library.call("QUO_world_array_add", self._handle, array._name, spec)
@@ -405,174 +418,57 @@ class World(Handle):
         array._place()
         return array
 
+    # Sparse matrices
 
-def _array_spec(
-    element: int,
-    shape: Union[int, Tuple[int, ...]],
-    kind: Optional[ArrayKind | str],
-    storage: Storage | str,
-    block: Union[int, Tuple[int, int]],
-    grid: Tuple[int, ...],
-    halo: Union[int, Tuple[int, ...]] = 0,
-    periodic: Union[bool, Tuple[bool, ...]] = False,
-) -> library.ArraySpec:
-    is_vector = isinstance(shape, int)
-    extents = (shape,) if isinstance(shape, int) else tuple(shape)
-    if not 1 <= len(extents) <= 3:
-        raise InvalidArgumentError(5, f"add_array: the shape {shape} has not 1 to 3 dimensions")
-    widths = (halo,) * len(extents) if isinstance(halo, int) else tuple(halo)
-    rings = (periodic,) * len(extents) if isinstance(periodic, bool) else tuple(periodic)
-    if len(widths) != len(extents) or len(rings) != len(extents):
-        raise InvalidArgumentError(
-            5, f"add_array: halo {halo} and periodic {periodic} are not of the shape {shape}"
+    def add_matrix(
+        self, name: str, rows: int, pointers: Any, columns: Any, values: Any
+    ) -> "Matrix":
+        """Adds a square sparse matrix in compressed rows (CSR) with a copy of this rank's rows.
+
+        The whole matrix has ``rows`` rows, and each rank a block of them: the number of rows divided
+        by that of ranks, rounded up; the last ranks may have fewer. Row ``i`` of this rank has the
+        elements from ``pointers[i]`` to ``pointers[i + 1]`` of ``columns``, numbered as in the whole
+        matrix, and of ``values``. They are ``indptr``, ``indices`` and ``data`` of a CSR array of
+        SciPy. A resize moves the rows. Local; made by all ranks in the same order, outside of
+        resizes. Needs NumPy.
+        """
+        return Matrix.added(self, name, rows, pointers, columns, values)
+
+    def matrix(self, name: str, dtype: Any = float) -> "Matrix":
+        """Returns a matrix that the world has, for example on a rank that joined. Local.
+
+        ``dtype`` is the type of its values.
+        """
+        matrix = Matrix(self, name, dtype)
+        matrix._place()
+        return matrix
+
+    def add_vector(self, name: str, matrix: Union[str, "Matrix"], dtype: Any = float) -> "Array":
+        """Adds a vector of zeros with an element for each row of a matrix.
+
+        Its :attr:`~Array.local` has the elements of this rank's rows, and after them its ghosts, which
+        :meth:`~Array.exchange_halo` fills with the elements of other ranks. A resize moves the
+        elements; ghosts are zero afterwards. Local; made alike by all ranks, outside of resizes.
+        """
+        vector = Array(self, name, dtype, Storage.BY_ROWS)
+        of = library.encoded(matrix if isinstance(matrix, str) else matrix.name)
+        library.call(
+            "QUO_world_vector_add", self._handle, vector._name, vector.dtype.itemsize, of
         )
-    if kind is None:
-        kind = ArrayKind.BLOCK if is_vector else ArrayKind.BLOCK_ROWS
-        if any(widths) or len(extents) == 3:
-            kind = ArrayKind.HALO
-    block_rows, block_columns = (1, block) if isinstance(block, int) else block
-    if any(count < 0 for count in (*extents, block_rows, block_columns, *grid, *widths)):
-        counts = (*extents, block_rows, block_columns, *grid, *widths)
-        raise InvalidArgumentError(5, f"add_array: {counts} has a negative number")
-    size = ctypes.sizeof(library.ArraySpec)
-    spec = library.ArraySpec(size, ArrayKind.of(kind), Storage.of(storage), element)
-    spec.layers, spec.rows, spec.columns = (1,) * (3 - len(extents)) + extents
-    spec.block_rows, spec.block_columns = block_rows, block_columns
-    spec.grid_layers, spec.grid_rows, spec.grid_columns = (0,) * (3 - len(grid)) + tuple(grid)
-    halos = (spec.halo_columns, spec.halo_rows, spec.halo_layers)
-    for ghosts, width, ring in zip(halos, reversed(widths), reversed(rings)):
-        ghosts.before, ghosts.after, ghosts.periodic = width, width, int(ring and width > 0)
-    return spec
+        return vector
 
+    # Items
 
-class Part(NamedTuple):
-    """This rank's part of an array."""
+    def add_items(self, name: str, dtype: Any, owners: "Owners") -> "Items":
+        """Adds a list of items, such as particles, of which each rank holds any number, none at first.
 
-    #: The memory, with ghost cells.
-    whole: "numpy.ndarray[Any, Any]"
-    #: The block of cells, a view without ghost cells and edges.
-    cells: "numpy.ndarray[Any, Any]"
-    #: Place of the block's first cell in the array.
-    first: Tuple[int, ...]
-
-
-class Array:
-    """An array of the world, made by :meth:`World.add_array` and :meth:`World.array`.
-
-    It stays valid over resizes; what :attr:`local` returns does not.
-    """
-
-    def __init__(self, world: World, name: str, dtype: Any, storage: Storage | str) -> None:
-        _numpy.require()
-        import numpy
-
-        self._world = world
-        self._name = library.encoded(name)
-        self.name = name
-        self.dtype: "numpy.dtype[Any]" = numpy.dtype(dtype)
-        self.storage = Storage(Storage.of(storage))
-
-    def _place(self) -> Tuple[Optional[int], int, int]:
-        data, rows, columns = c_void_p(), c_size_t(), c_size_t()
-        handle = self._world._handle
-        library.call("QUO_world_array", handle, self._name, data, rows, columns)
-        return data.value, rows.value, columns.value
-
-    @property
-    def local(self) -> "numpy.ndarray[Any, Any]":
-        """This rank's part, without a copy: a vector, or a matrix where it has more than one row.
-
-        To be requested again after each commit: an earlier part is memory that the library has given
-        back, and must not be touched. Local.
+        ``dtype`` is the type of an item, such as a structured one. ``owners(items, ranks)`` gets the
+        items of this rank, and returns the rank that each of them belongs to, from 0 to ``ranks`` - 1.
+        A resize moves items to their owners among the new ranks, :meth:`Items.migrate` among the
+        present ones. ``owners`` makes no call of the world. Local; made alike by all processes that
+        can become ranks, parked ones included. Needs NumPy.
         """
-        import numpy
-
-        address, rows, columns = self._place()
-        count = rows * columns
-        if not count or not address:
-            return numpy.empty((rows, columns) if rows > 1 else (0,), self.dtype)
-        flat = self._flat(address, count)
-        if rows == 1:
-            return flat
-        if self.storage is Storage.BY_COLUMNS:
-            return flat.reshape((columns, rows)).T
-        return flat.reshape((rows, columns))
-
-    def _flat(self, address: int, count: int) -> "numpy.ndarray[Any, Any]":
-        import numpy
-
-        buffer = (ctypes.c_ubyte * (count * self.dtype.itemsize)).from_address(address)
-        return numpy.frombuffer(memoryview(buffer).cast("B"), self.dtype)
-
-    @property
-    def part(self) -> "Part":
-        """This rank's block of cells and its place in the whole array, without a copy.
-
-        A matrix, or layers of matrices where it has more than one layer in memory. To be requested
-        again after each commit and each swap, as :attr:`local`. Local.
-        """
-        import numpy
-
-        part = library.ArrayPart(ctypes.sizeof(library.ArrayPart))
-        library.call("QUO_world_array_part", self._world._handle, self._name, part)
-        shape = (part.all_layers, part.all_rows, part.all_columns)
-        if not part.data or not all(shape):
-            whole = numpy.empty(shape, self.dtype)
-        elif self.storage is Storage.BY_COLUMNS:
-            flat = self._flat(part.data, shape[0] * shape[1] * shape[2])
-            whole = flat.reshape((shape[0], shape[2], shape[1])).transpose(0, 2, 1)
-        else:
-            whole = self._flat(part.data, shape[0] * shape[1] * shape[2]).reshape(shape)
-        first = (part.first_layer, part.first_row, part.first_column)
-        before = (part.before_layers, part.before_rows, part.before_columns)
-        counts = (part.layers, part.rows, part.columns)
-        places = zip(before, counts)
-        cells = whole[tuple(slice(start, start + count) for start, count in places)]
-        if shape[0] <= 1:
-            return Part(whole.reshape(shape[1:]), cells.reshape(cells.shape[1:]), first[1:])
-        return Part(whole, cells, first)
-
-    def exchange_halo(self) -> None:
-        """Fills the ghost cells with the cells of the ranks that own them. Collective."""
-        library.call("QUO_world_exchange_halo", self._world._handle, self._name)
-
-    def exchange_halo_begin(self) -> None:
-        """Sends the cells as they are now; ghost cells are filled at the end. Collective."""
-        library.call("QUO_world_exchange_halo_begin", self._world._handle, self._name)
-
-    def exchange_halo_end(self) -> None:
-        """Ends an exchange that has begun. Collective."""
-        library.call("QUO_world_exchange_halo_end", self._world._handle, self._name)
-
-    def swap(self, other: "Array") -> None:
-        """Swaps the elements of two arrays of the same distribution, without a copy. Local."""
-        library.call("QUO_world_array_swap", self._world._handle, self._name, other._name)
-
-    def origin(self, offset: int) -> Tuple[int, int]:
-        """Returns row and column, in the whole array, of a place in this rank's part. Local."""
-        row, column = c_size_t(), c_size_t()
-        handle = self._world._handle
-        library.call("QUO_world_array_origin", handle, self._name, offset, row, column)
-        return row.value, column.value
-
-    def lay_out(
-        self,
-        shape: Union[int, Tuple[int, int]],
-        kind: Optional[ArrayKind | str] = None,
-        *,
-        block: Union[int, Tuple[int, int]] = (1, 1),
-        grid: Tuple[int, int] = (0, 0),
-    ) -> None:
-        """Sets the distribution from the next resize on: the same elements, in another way.
-
-        Local; made alike by all ranks that have the array.
-        """
-        spec = _array_spec(self.dtype.itemsize, shape, kind, self.storage, block, grid)
-        library.call("QUO_world_array_lay_out", self._world._handle, self._name, spec)
-
-    def remove(self) -> None:
-        """Forgets the array. Local; made alike by all, outside of resizes."""
-        library.call("QUO_world_array_remove", self._world._handle, self._name)
+        return Items.added(self, name, dtype, owners)
 
 
 class Window:
@@ -592,7 +488,7 @@ class Window:
         trace: Optional[TracebackType],
     ) -> None:
         if error is None:
-            library.call("QUO_world_commit", self._world._handle)
+            self._world._move("QUO_world_commit")
             return
         reason = f"{type(error).__name__}: {error}".replace("\0", " ")
         try:
@@ -652,4 +548,4 @@ class Window:
 
     def move(self) -> None:
         """Moves all arrays now; the commit does it otherwise. Collective over all."""
-        library.call("QUO_window_move_data", self._world._handle)
+        self._world._move("QUO_window_move_data")

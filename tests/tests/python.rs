@@ -63,6 +63,10 @@ fn cells_and_ghost_cells_are_right_after_resizes() -> Result<()> {
     [1, 4].into_iter().try_for_each(|ranks| passes(ranks, "cells.py"))
 }
 
+fn matrices_and_items_are_right_after_resizes() -> Result<()> {
+    [1, 4].into_iter().try_for_each(|ranks| passes(ranks, "solvers.py"))
+}
+
 fn world_grows_by_starting_the_program_again() -> Result<()> {
     let job = job(1, "spawned.py")?.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
     let job = job.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
@@ -182,6 +186,7 @@ quo_tests::suite! {
     shared_memory_stays_while_a_view_is_in_use
     world_with_arrays_grows_shrinks_and_aborts
     cells_and_ghost_cells_are_right_after_resizes
+    matrices_and_items_are_right_after_resizes
     world_grows_by_starting_the_program_again
     regions_are_phases_of_the_profilers_report
     numbers_and_structures_are_those_of_the_headers

@@ -110,7 +110,7 @@ def check_shapes(world):
         error = expect_raises(libquo.InvalidArgumentError, f"`{name}`", items.migrate)
         expect(words in str(error.__cause__), f"{error.__cause__!r}")
         items.remove()
-    expect_raises(libquo.NotFoundError, "list `few`", lambda: items.local)
+    expect_raises(libquo.NotFoundError, "list `floats`", lambda: items.local)
     expect_raises(TypeError, "references", world.add_items, "objects", object, owners)
     far = world.add_items("far", "i8", lambda items, ranks: items)
     far.resize(1)

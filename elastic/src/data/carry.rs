@@ -1,10 +1,12 @@
 //! Data without a pattern: the program decides which bytes go to which rank.
 
+use std::collections::BTreeMap;
+
 use quo::group::{Group as _, GroupError, WaitLimits};
 use quo_mpi::{MpiGroup, Transfer};
 
 use super::message::TAG_OF_CARRIED;
-use super::pieces::{Pieces, size_of_word, word_of};
+use super::pieces::{Pieces, tell};
 
 /// Sizes of the old and new world, and this process's ranks in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,32 +44,31 @@ pub trait Carry {
     fn end_transfer(&mut self, committed: bool);
 }
 
-/// Tells new ranks the sizes of the pieces of callbacks, and returns by callback the old ranks that send
-/// to this process, and their sizes. `places` are the new ranks in the group. Collective.
+/// Tells new ranks the sizes of the pieces of callbacks, and returns by callback the other old ranks that
+/// send to this process, and the sizes. `places` are the new ranks in the group. Collective.
 pub(super) fn incoming(
     group: &MpiGroup,
     given: &[Pieces],
     places: &[usize],
     limits: &WaitLimits<'_>,
 ) -> Result<Vec<Vec<(usize, usize)>>, GroupError> {
-    let count = given.len();
-    if count == 0 {
-        return Ok(Vec::new());
-    }
-    let mut words = vec![0; group.size() * count];
+    // Sizes by place: 0 for none, so one more than the size.
+    let mut lists: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
     for (callback, pieces) in given.iter().enumerate() {
         for (rank, piece) in pieces {
-            if let Some(place) = places.get(*rank) {
-                words[place * count + callback] = word_of(piece);
+            if let Some(place) = places.get(*rank).filter(|place| **place != group.rank()) {
+                let sizes = lists.entry(*place).or_insert_with(|| vec![0; given.len()]);
+                sizes[callback] = piece.len() as u64 + 1;
             }
         }
     }
-    let words = group.alltoall(&words, limits)?;
-    let of_callback = |callback| {
-        let ranks = words.chunks_exact(count).enumerate();
-        ranks.filter_map(|(old, words)| Some((old, size_of_word(words[callback])?))).collect()
+    let lists: Vec<_> = lists.into_iter().collect();
+    let told = tell(group, &lists, given.len(), limits)?;
+    let of_callback = |callback: usize| {
+        let sizes = told.iter().map(|(old, sizes)| (*old, sizes[callback]));
+        sizes.filter_map(|(old, size)| Some((old, size.checked_sub(1)? as usize))).collect()
     };
-    Ok((0..count).map(of_callback).collect())
+    Ok((0..given.len()).map(of_callback).collect())
 }
 
 /// Pieces that one callback sends and receives.

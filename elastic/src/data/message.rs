@@ -19,6 +19,8 @@ pub(super) const TAG_OF_INDICES: u16 = TAG_OF_CARRIED + 1024;
 
 /// Tag of the questions from which plans are made, over the communicator of exchanges.
 pub(super) const TAG_OF_PLANS: u16 = 2;
+/// Tag of the sizes of pieces, over any communicator.
+pub(super) const TAG_OF_SIZES: u16 = 0x7fff;
 /// Tag of items on their way to owners, over the communicator of exchanges.
 pub(super) const TAG_OF_ITEMS: u16 = 3;
 

@@ -365,15 +365,13 @@ impl Registry {
         if given.is_empty() {
             return Ok(Vec::new());
         }
-        let me = group.rank();
         change.liveness.within(change.patience, |limits| {
             let sizes = incoming(group, given, &change.new, limits)?;
             let each = self.carriers().zip(sizes).map(|((name, _), sizes)| {
-                let of_others = sizes.into_iter().filter(|(old, _)| *old != me).collect();
                 let unfit = |refusal| Refusal::Unfit(format!("`{name}`: {refusal}"));
-                room(of_others).map_err(unfit)
+                room(sizes).map_err(unfit)
             });
-            agree("move", group, each.collect(), limits).map_err(|error| match error {
+            agree("move", group, each.collect(), 0, limits).map_err(|error| match error {
                 PassError::Refused { rank, refusal } => {
                     DataError::Failed { rank, reason: refusal.to_string() }
                 }

@@ -8,16 +8,10 @@ use quo_mpi::MpiGroup;
 use serde::{Deserialize, Serialize};
 
 use super::DataError;
-use super::message::exchange;
+use super::message::{TAG_OF_SIZES, exchange};
 
 /// Ranks, and the bytes for each or from each, in one piece.
 pub(super) type Pieces = Vec<(usize, Vec<u8>)>;
-
-/// Number of words that ranks tell each other before pieces are sent: a number that is the same on all
-/// ranks, and the size of the piece.
-const WORDS: usize = 2;
-/// Size of the pieces of a rank that refuses.
-const REFUSED: u64 = u64::MAX;
 
 /// Why a rank cannot take part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,8 +21,8 @@ pub(super) enum Refusal {
     Memory(usize),
     /// The number that must be the same on all ranks is another one on rank 0.
     Differs {
-        found: u64,
-        first: u64,
+        found: i64,
+        first: i64,
     },
 }
 
@@ -56,7 +50,7 @@ impl PassError {
         self,
         call: &'static str,
         name: &str,
-        differs: impl FnOnce(u64, u64) -> String,
+        differs: impl FnOnce(i64, i64) -> String,
     ) -> DataError {
         let (rank, refusal) = match self {
             Self::Refused { rank, refusal } => (rank, refusal),
@@ -102,27 +96,56 @@ pub(super) fn room(sizes: Vec<(usize, usize)>) -> Result<Pieces, Refusal> {
     sizes.into_iter().map(of_size).collect()
 }
 
-/// Encodes the size of a piece as a word; 0 means no piece.
-pub(super) fn word_of(piece: &[u8]) -> u64 {
-    piece.len() as u64 + 1
+/// Sends a list of numbers to each of some ranks, and returns the lists for this rank, by ascending rank.
+/// All lists are of one length. Collective over the group.
+pub(super) fn tell(
+    group: &MpiGroup,
+    lists: &[(usize, Vec<u64>)],
+    length: usize,
+    limits: &WaitLimits<'_>,
+) -> Result<Vec<(usize, Vec<u64>)>, GroupError> {
+    let mut marks = vec![false; group.size()];
+    lists.iter().for_each(|(rank, _)| marks[*rank] = true);
+    let senders = group.count_marks(&marks, limits)?;
+    // All lists have arrived on all ranks before a rank can send other ones: the agreement on memory
+    // follows. So each list that arrives belongs to this call.
+    let room = || vec![0; (1 + length) * size_of::<u64>()];
+    let coming = (0..senders).map(|_| group.begin_receive_any(room(), TAG_OF_SIZES));
+    let coming = coming.collect::<Result<Vec<_>, _>>()?;
+    let mut sent = Vec::new();
+    for (rank, list) in lists {
+        let words = [group.rank() as u64].into_iter().chain(list.iter().copied());
+        let bytes = words.flat_map(u64::to_ne_bytes).collect();
+        sent.push(group.begin_send(*rank, bytes, TAG_OF_SIZES)?);
+    }
+    let mut told = Vec::new();
+    for transfer in coming {
+        let bytes = transfer.finish(limits)?;
+        let mut words = bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word));
+        let rank = words.next().map_or(0, |rank| rank as usize);
+        told.push((rank, words.collect()));
+    }
+    for transfer in sent {
+        transfer.finish(limits)?;
+    }
+    told.sort_unstable_by_key(|&(rank, _)| rank);
+    Ok(told)
 }
 
-/// Returns the size that a word encodes.
-pub(super) fn size_of_word(word: u64) -> Option<usize> {
-    word.checked_sub(1).map(|size| size as usize)
-}
-
-/// Returns the value if every rank has one, otherwise the first refusal. Collective over the group.
+/// Returns the value if every rank has one and the number `alike` is the same on all ranks, otherwise the
+/// first refusal. Collective over the group.
 pub(super) fn agree<T>(
     call: &'static str,
     group: &MpiGroup,
     mine: Result<T, Refusal>,
+    alike: i64,
     limits: &WaitLimits<'_>,
 ) -> Result<T, PassError> {
-    let all = group.all(mine.is_ok(), limits)?;
+    let [all, smallest, largest] =
+        group.minimum([i64::from(mine.is_ok()), alike, alike.saturating_neg()], limits)?;
     match mine {
-        Ok(mine) if all => Ok(mine),
-        other => Err(refused(call, group, other.err(), limits)),
+        Ok(mine) if all != 0 && smallest == largest.saturating_neg() => Ok(mine),
+        other => Err(refused(call, group, (other.err(), alike), limits)),
     }
 }
 
@@ -130,19 +153,22 @@ pub(super) fn agree<T>(
 fn refused(
     call: &'static str,
     group: &MpiGroup,
-    mine: Option<Refusal>,
+    mine: (Option<Refusal>, i64),
     limits: &WaitLimits<'_>,
 ) -> PassError {
-    match exchange(call, group, &mine, limits) {
-        Err(error) => error.into(),
-        Ok(all) => {
-            let first = (0..).zip(all).find_map(|(rank, it)| Some((rank, it?)));
-            let (rank, refusal) = first.unwrap_or_else(|| {
-                (group.rank(), Refusal::Unfit("a rank has refused without a reason".to_owned()))
-            });
-            PassError::Refused { rank, refusal }
-        }
-    }
+    let all = match exchange(call, group, &mine, limits) {
+        Ok(all) => all,
+        Err(error) => return error.into(),
+    };
+    let first = all.first().map_or(0, |(_, first)| *first);
+    let differs = |found| (found != first).then_some(Refusal::Differs { found, first });
+    let odd = all.iter().map(|(_, found)| differs(*found)).enumerate();
+    let odd = odd.chain(all.iter().map(|(refusal, _)| refusal.clone()).enumerate());
+    let (rank, refusal) =
+        odd.into_iter().find_map(|(rank, it)| Some((rank, it?))).unwrap_or_else(|| {
+            (group.rank(), Refusal::Unfit("a rank has refused without a reason".to_owned()))
+        });
+    PassError::Refused { rank, refusal }
 }
 
 /// Sends pieces to ranks, and returns the pieces for this rank, by ascending rank, its own included.
@@ -158,30 +184,17 @@ pub(super) fn pass<R>(
     limits: &WaitLimits<'_>,
 ) -> Result<(Pieces, R), PassError> {
     let me = group.rank();
-    let size = if given.is_ok() { 0 } else { REFUSED };
-    let mut words = [alike as u64, size].repeat(group.size());
-    for (rank, piece) in given.iter().flatten() {
-        words[WORDS * rank + 1] = word_of(piece);
-    }
-    let words = group.alltoall(&words, limits)?;
-    let told = words.as_chunks::<WORDS>().0;
-    let first = told[0][0];
-    if let Some(rank) = told.iter().position(|[found, _]| *found != first) {
-        let refusal = Refusal::Differs { found: told[rank][0], first };
-        return Err(PassError::Refused { rank, refusal });
-    }
-    let given = match given {
-        Ok(given) if told.iter().all(|[_, size]| *size != REFUSED) => given,
-        other => return Err(refused(call, group, other.err(), limits)),
-    };
-    let sizes = told.iter().enumerate();
-    let sizes: Vec<_> =
-        sizes.filter_map(|(rank, [_, size])| Some((rank, size_of_word(*size)?))).collect();
-    let all = sizes.iter().map(|(_, size)| size).sum();
-    let others = sizes.into_iter().filter(|(rank, _)| *rank != me).collect();
+    let pieces = given.iter().flatten().filter(|(rank, _)| *rank != me);
+    let sizes: Vec<_> = pieces.map(|(rank, piece)| (*rank, vec![piece.len() as u64])).collect();
+    let told = tell(group, &sizes, 1, limits)?.into_iter();
+    let sizes: Vec<_> = told.map(|(rank, size)| (rank, size[0] as usize)).collect();
+    let ready = given.and_then(|given| {
+        let own = given.iter().filter(|(rank, _)| *rank == me).map(|(_, piece)| piece.len());
+        let all = own.chain(sizes.iter().map(|(_, size)| *size)).sum();
+        Ok((given, room(sizes)?, prepare(all)?))
+    });
     // Before any receive: one that is begun cannot be withdrawn.
-    let ready = room(others).and_then(|room| Ok((room, prepare(all)?)));
-    let (room, prepared) = agree(call, group, ready, limits)?;
+    let (given, room, prepared) = agree(call, group, ready, alike as i64, limits)?;
     let mut coming = Vec::new();
     for (rank, room) in room {
         coming.push((rank, group.begin_receive(rank, room, tag)?));
@@ -214,11 +227,5 @@ mod tests {
         let refused = room(vec![(0, 3), (1, isize::MAX as usize)]).unwrap_err();
         assert_eq!(refused.to_string(), format!("no memory for {} bytes", isize::MAX));
         assert_eq!(room(vec![(2, 3), (4, 0)]), Ok(vec![(2, vec![0; 3]), (4, vec![])]));
-    }
-
-    #[test]
-    fn words_tell_empty_pieces_from_none() {
-        assert_eq!(size_of_word(0), None);
-        assert_eq!([&[][..], &[7]].map(|piece| size_of_word(word_of(piece))), [Some(0), Some(1)]);
     }
 }

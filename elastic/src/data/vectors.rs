@@ -284,7 +284,7 @@ impl Registry {
                 asked.map(Arc::new)
             });
             // The others must not wait for a rank without a plan.
-            plan = agree(call, group, made.collect(), limits).map_err(failed)?;
+            plan = agree(call, group, made.collect(), 0, limits).map_err(failed)?;
         }
         let found = self.matrices.iter_mut().find(|matrix| matrix.described.name == name);
         if let Some(matrix) = found {

@@ -142,38 +142,54 @@ impl MpiGroup {
         })
     }
 
-    /// Sends words to each rank, and returns the words of each rank for this one. `mine` has the words
-    /// for all ranks, in their order and as many for each. Collective; all ranks pass as many words.
+    /// Returns the number of ranks that have marked this one. `marks` has a mark for each rank.
+    /// Collective.
     ///
     /// # Errors
-    /// [`GroupError::Unsuitable`] for more words than an int counts bytes, [`GroupError::Mpi`], and
-    /// the errors of the limits.
-    pub fn alltoall(&self, mine: &[u64], limits: &WaitLimits<'_>) -> Result<Vec<u64>, GroupError> {
-        const CALL: &str = "MPI_Ialltoall";
+    /// [`GroupError::Mpi`], and the errors of the limits.
+    pub fn count_marks(
+        &self,
+        marks: &[bool],
+        limits: &WaitLimits<'_>,
+    ) -> Result<usize, GroupError> {
         is_running()?;
-        let bytes = size_of_val(mine) / self.size.max(1);
-        let count = c_int::try_from(bytes).map_err(|_| {
-            let reason = format!("{bytes} bytes for each rank are too many for one exchange");
-            GroupError::Unsuitable { call: CALL, reason: reason.into() }
-        })?;
-        // Leaked if the wait is given up, like the buffers of a gather.
-        let sent = Box::leak(mine.to_vec().into_boxed_slice());
-        let all = Box::leak(vec![0_u64; mine.len()].into_boxed_slice());
-        // SAFETY: both have `count` bytes for each rank and live until the operation completes.
-        let begun = Operation::begin(CALL, |place| unsafe {
-            raw::quo_mpi_ialltoall(
-                self.comm.0,
-                sent.as_ptr().cast::<c_void>(),
-                all.as_mut_ptr().cast::<c_void>(),
-                count,
-                place,
-            )
+        let marks = (0..self.size).map(|rank| c_int::from(marks.get(rank) == Some(&true)));
+        // One number more, for the result. Leaked if the wait is given up, like the buffers of a
+        // gather.
+        let numbers = Box::leak(marks.chain([0]).collect::<Box<[c_int]>>());
+        let (marks, own) = numbers.split_at_mut(self.size);
+        // SAFETY: there is a mark for each rank and room for one number; both live until the
+        // operation completes.
+        let begun = Operation::begin("MPI_Ireduce_scatter_block", |place| unsafe {
+            raw::quo_mpi_icount(self.comm.0, marks.as_ptr(), own.as_mut_ptr(), place)
         })?;
         self.wait(begun, limits)?;
         // SAFETY: leaked above, complete, and not referenced elsewhere.
-        drop(unsafe { Box::from_raw(sent) });
-        // SAFETY: as above.
-        Ok(unsafe { Box::from_raw(all) }.into_vec())
+        let numbers = unsafe { Box::from_raw(numbers) };
+        Ok(numbers.last().map_or(0, |count| count.unsigned_abs() as usize))
+    }
+
+    /// Returns the smallest of all ranks' numbers, in each place. Collective.
+    ///
+    /// # Errors
+    /// [`GroupError::Mpi`], and the errors of the limits.
+    pub fn minimum<const N: usize>(
+        &self,
+        mine: [i64; N],
+        limits: &WaitLimits<'_>,
+    ) -> Result<[i64; N], GroupError> {
+        is_running()?;
+        // Leaked if the wait is given up, like the buffers of a gather.
+        let numbers = Box::leak(Box::new([mine, mine]));
+        let [mine, all] = &mut *numbers;
+        // SAFETY: both have as many numbers, and live until the operation completes.
+        let begun = Operation::begin("MPI_Iallreduce", |place| unsafe {
+            raw::quo_mpi_imin(self.comm.0, mine.as_ptr(), all.as_mut_ptr(), N as c_int, place)
+        })?;
+        self.wait(begun, limits)?;
+        // SAFETY: leaked above, complete, and not referenced elsewhere.
+        let [_, all] = *unsafe { Box::from_raw(numbers) };
+        Ok(all)
     }
 
     /// Waits for an operation of all ranks; the death of a rank that was launched on this host ends
@@ -251,18 +267,7 @@ impl Group for MpiGroup {
     }
 
     fn all(&self, mine: bool, limits: &WaitLimits<'_>) -> Result<bool, GroupError> {
-        is_running()?;
-        // Leaked if the wait is given up, like the buffers of a gather.
-        let numbers = Box::leak(Box::new([c_int::from(mine), 0]));
-        let [mine, all] = &mut *numbers;
-        // SAFETY: both numbers live until the operation completes.
-        let begun = Operation::begin("MPI_Iallreduce", |place| unsafe {
-            raw::quo_mpi_iall(self.comm.0, mine, all, place)
-        })?;
-        self.wait(begun, limits)?;
-        // SAFETY: leaked above, complete, and not referenced elsewhere.
-        let [_, all] = *unsafe { Box::from_raw(numbers) };
-        Ok(all != 0)
+        self.minimum([i64::from(mine)], limits).map(|[all]| all != 0)
     }
 
     fn gather(

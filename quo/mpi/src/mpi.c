@@ -168,19 +168,19 @@ int quo_mpi_igather(uint64_t comm, const void *mine, void *all, int bytes, quo_m
     return quo_mpi_begun(code, made, out);
 }
 
-int quo_mpi_ialltoall(uint64_t comm, const void *mine, void *all, int bytes, quo_mpi_operation **out)
+int quo_mpi_icount(uint64_t comm, const int *marks, int *own, quo_mpi_operation **out)
 {
     quo_mpi_operation *made = quo_mpi_begin();
     if (made == NULL) return MPI_ERR_NO_MEM;
-    int code = MPI_Ialltoall(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, handle(comm), &made->request);
+    int code = MPI_Ireduce_scatter_block(marks, own, 1, MPI_INT, MPI_SUM, handle(comm), &made->request);
     return quo_mpi_begun(code, made, out);
 }
 
-int quo_mpi_iall(uint64_t comm, const int *mine, int *all, quo_mpi_operation **out)
+int quo_mpi_imin(uint64_t comm, const int64_t *mine, int64_t *all, int count, quo_mpi_operation **out)
 {
     quo_mpi_operation *made = quo_mpi_begin();
     if (made == NULL) return MPI_ERR_NO_MEM;
-    int code = MPI_Iallreduce(mine, all, 1, MPI_INT, MPI_LAND, handle(comm), &made->request);
+    int code = MPI_Iallreduce(mine, all, count, MPI_INT64_T, MPI_MIN, handle(comm), &made->request);
     return quo_mpi_begun(code, made, out);
 }
 
@@ -222,7 +222,8 @@ int quo_mpi_irecv(uint64_t comm, void *bytes, int count, int from, int tag, quo_
 {
     quo_mpi_operation *made = quo_mpi_begin();
     if (made == NULL) return MPI_ERR_NO_MEM;
-    return quo_mpi_begun(MPI_Irecv(bytes, count, MPI_BYTE, from, tag, handle(comm), &made->request), made, out);
+    const int source = from < 0 ? MPI_ANY_SOURCE : from;
+    return quo_mpi_begun(MPI_Irecv(bytes, count, MPI_BYTE, source, tag, handle(comm), &made->request), made, out);
 }
 
 int quo_mpi_ibarrier(uint64_t comm, quo_mpi_operation **out)

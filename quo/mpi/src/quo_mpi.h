@@ -63,10 +63,10 @@ int quo_mpi_comm_free(uint64_t comm);
 /* Start operations. The buffers belong to MPI until the operation has completed. */
 int quo_mpi_comm_idup(uint64_t comm, quo_mpi_operation **operation);
 int quo_mpi_igather(uint64_t comm, const void *mine, void *all, int bytes, quo_mpi_operation **operation);
-/* Sends `bytes` bytes to each rank, and receives as many from each. */
-int quo_mpi_ialltoall(uint64_t comm, const void *mine, void *all, int bytes, quo_mpi_operation **operation);
-/* Sets `all` to 1 if every rank passes a nonzero number, otherwise to 0. */
-int quo_mpi_iall(uint64_t comm, const int *mine, int *all, quo_mpi_operation **operation);
+/* Sets `own` to the sum of what all ranks have in `marks` for this rank; `marks` has a number for each rank. */
+int quo_mpi_icount(uint64_t comm, const int *marks, int *own, quo_mpi_operation **operation);
+/* Sets each number of `all` to the smallest one of all ranks. */
+int quo_mpi_imin(uint64_t comm, const int64_t *mine, int64_t *all, int count, quo_mpi_operation **operation);
 
 int quo_mpi_test(quo_mpi_operation *operation, int *done);
 

@@ -44,17 +44,17 @@ unsafe extern "C" {
         bytes: c_int,
         operation: *mut *mut Operation,
     ) -> c_int;
-    pub(crate) fn quo_mpi_ialltoall(
+    pub(crate) fn quo_mpi_icount(
         comm: u64,
-        mine: *const c_void,
-        all: *mut c_void,
-        bytes: c_int,
+        marks: *const c_int,
+        own: *mut c_int,
         operation: *mut *mut Operation,
     ) -> c_int;
-    pub(crate) fn quo_mpi_iall(
+    pub(crate) fn quo_mpi_imin(
         comm: u64,
-        mine: *const c_int,
-        all: *mut c_int,
+        mine: *const i64,
+        all: *mut i64,
+        count: c_int,
         operation: *mut *mut Operation,
     ) -> c_int;
     pub(crate) fn quo_mpi_test(operation: *mut Operation, done: *mut c_int) -> c_int;

@@ -45,13 +45,18 @@ impl Transfer {
         call: &'static str,
         begin: Begin,
         comm: Comm,
-        rank: usize,
+        rank: Option<usize>,
         bytes: Vec<u8>,
         tag: u16,
     ) -> Result<Self, GroupError> {
         is_running()?;
-        let reason = format!("rank {rank} is larger than an int of MPI").into();
-        let rank = c_int::try_from(rank).map_err(|_| GroupError::Unsuitable { call, reason })?;
+        let unsuitable = |rank| GroupError::Unsuitable {
+            call,
+            reason: format!("rank {rank} is larger than an int of MPI").into(),
+        };
+        let rank = rank.map(|rank| c_int::try_from(rank).map_err(|_| unsuitable(rank)));
+        // The C side takes a negative rank for any rank.
+        let rank = rank.transpose()?.unwrap_or(-1);
         let tag = c_int::from(tag & 0x7fff);
         let mut bytes = ManuallyDrop::new(bytes);
         let (start, length) = (bytes.as_mut_ptr(), bytes.len());
@@ -119,13 +124,13 @@ impl Drop for Transfer {
 
 /// Starts sending bytes to a rank. Local; the rank receives the same number with the same tag.
 fn begin_send(comm: Comm, to: usize, bytes: Vec<u8>, tag: u16) -> Result<Transfer, GroupError> {
-    Transfer::begin("MPI_Isend", send, comm, to, bytes, tag)
+    Transfer::begin("MPI_Isend", send, comm, Some(to), bytes, tag)
 }
 
 /// Starts receiving as many bytes as the vector has.
 fn begin_receive(
     comm: Comm,
-    from: usize,
+    from: Option<usize>,
     bytes: Vec<u8>,
     tag: u16,
 ) -> Result<Transfer, GroupError> {
@@ -160,7 +165,20 @@ macro_rules! transfers {
                 bytes: Vec<u8>,
                 tag: u16,
             ) -> Result<Transfer, GroupError> {
-                begin_receive(self.as_raw(), from, bytes, tag)
+                begin_receive(self.as_raw(), Some(from), bytes, tag)
+            }
+
+            /// Starts receiving from any rank a message of at most as many bytes as the vector has.
+            /// Local. The message tells its sender.
+            ///
+            /// # Errors
+            /// As [`begin_send`](Self::begin_send).
+            pub fn begin_receive_any(
+                &self,
+                bytes: Vec<u8>,
+                tag: u16,
+            ) -> Result<Transfer, GroupError> {
+                begin_receive(self.as_raw(), None, bytes, tag)
             }
         }
     )*};

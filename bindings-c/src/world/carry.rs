@@ -152,10 +152,35 @@ pub extern "C" fn QUO_carry_give(new_rank: c_int, data: Bytes, length: usize) ->
     })
 }
 
-pub type QUO_owner_t = Option<unsafe extern "C" fn(*mut c_void, *const c_void, c_int) -> c_int>;
+type Owner = unsafe extern "C" fn(*mut c_void, *const c_void, c_int) -> c_int;
+type Owners = unsafe extern "C" fn(*mut c_void, *const c_void, usize, c_int, *mut c_int) -> c_int;
 
-pub type QUO_owners_t =
-    Option<unsafe extern "C" fn(*mut c_void, *const c_void, usize, c_int, *mut c_int) -> c_int>;
+pub type QUO_owner_t = Option<Owner>;
+pub type QUO_owners_t = Option<Owners>;
+
+/// A function of the program for the owners of items, and what is passed to it.
+struct Asked<F> {
+    function: F,
+    data: *mut c_void,
+}
+
+impl Asked<Owner> {
+    /// Returns the owner of an item.
+    fn owner(&self, item: &[u8], ranks: c_int) -> c_int {
+        // SAFETY: by the contract of the C interface the function takes these arguments, and may be
+        // called until the items are removed; the item lives until it returns.
+        unsafe { (self.function)(self.data, item.as_ptr().cast(), ranks) }
+    }
+}
+
+impl Asked<Owners> {
+    /// Sets the owners of items. Returns the code of the function.
+    fn owners(&self, items: &[u8], ranks: c_int, places: &mut [c_int]) -> c_int {
+        let (count, start) = (places.len(), places.as_mut_ptr());
+        // SAFETY: as in `owner`; there is a place for the owner of each item.
+        unsafe { (self.function)(self.data, items.as_ptr().cast(), count, ranks, start) }
+    }
+}
 
 /// Adds a list of items with a function that sets the owners of all of them.
 fn add_items(
@@ -185,12 +210,11 @@ pub extern "C" fn QUO_world_items_add(
     data: *mut c_void,
 ) -> c_int {
     entry("QUO_world_items_add", || {
-        let owner = owner.ok_or_else(|| Failure::invalid("the argument owner is NULL"))?;
+        let function = owner.ok_or_else(|| Failure::invalid("the argument owner is NULL"))?;
+        let asked = Asked { function, data };
         add_items(w, name, element, move |items, ranks, places| {
             for (item, place) in items.chunks_exact(element).zip(places) {
-                // SAFETY: by the contract of the C interface the function takes these arguments,
-                // and may be called until the items are removed; the item lives until it returns.
-                *place = unsafe { owner(data, item.as_ptr().cast(), ranks) };
+                *place = asked.owner(item, ranks);
             }
             Ok(())
         })
@@ -206,12 +230,10 @@ pub extern "C" fn QUO_world_items_add_with_owners(
     data: *mut c_void,
 ) -> c_int {
     entry("QUO_world_items_add_with_owners", || {
-        let owners = owners.ok_or_else(|| Failure::invalid("the argument owners is NULL"))?;
+        let function = owners.ok_or_else(|| Failure::invalid("the argument owners is NULL"))?;
+        let asked = Asked { function, data };
         add_items(w, name, element, move |items, ranks, places| {
-            let (count, start) = (places.len(), places.as_mut_ptr());
-            // SAFETY: as in `QUO_world_items_add`; there is a place for the owner of each item.
-            let code = unsafe { owners(data, items.as_ptr().cast(), count, ranks, start) };
-            answer("owners", code)
+            answer("owners", asked.owners(items, ranks, places))
         })
     })
 }

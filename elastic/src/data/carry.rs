@@ -6,7 +6,7 @@ use quo::group::{Group as _, GroupError, WaitLimits};
 use quo_mpi::{MpiGroup, Transfer};
 
 use super::message::TAG_OF_CARRIED;
-use super::pieces::{Pieces, tell};
+use super::pieces::{Pieces, send_numbers};
 
 /// Sizes of the old and new world, and this process's ranks in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub trait Carry {
     fn end_transfer(&mut self, committed: bool);
 }
 
-/// Tells new ranks the sizes of the pieces of callbacks, and returns by callback the other old ranks that
+/// Sends the sizes of pieces of callbacks to new ranks, and returns by callback the other old ranks that
 /// send to this process, and the sizes. `places` are the new ranks in the group. Collective.
 pub(super) fn incoming(
     group: &MpiGroup,
@@ -63,9 +63,9 @@ pub(super) fn incoming(
         }
     }
     let lists: Vec<_> = lists.into_iter().collect();
-    let told = tell(group, &lists, given.len(), limits)?;
+    let received = send_numbers(group, &lists, given.len(), limits)?;
     let of_callback = |callback: usize| {
-        let sizes = told.iter().map(|(old, sizes)| (*old, sizes[callback]));
+        let sizes = received.iter().map(|(old, sizes)| (*old, sizes[callback]));
         sizes.filter_map(|(old, size)| Some((old, size.checked_sub(1)? as usize))).collect()
     };
     Ok((0..given.len()).map(of_callback).collect())

@@ -98,7 +98,7 @@ pub(super) fn room(sizes: Vec<(usize, usize)>) -> Result<Pieces, Refusal> {
 
 /// Sends a list of numbers to each of some ranks, and returns the lists for this rank, by ascending rank.
 /// All lists are of one length. Collective over the group.
-pub(super) fn tell(
+pub(super) fn send_numbers(
     group: &MpiGroup,
     lists: &[(usize, Vec<u64>)],
     length: usize,
@@ -118,18 +118,18 @@ pub(super) fn tell(
         let bytes = words.flat_map(u64::to_ne_bytes).collect();
         sent.push(group.begin_send(*rank, bytes, TAG_OF_SIZES)?);
     }
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     for transfer in coming {
         let bytes = transfer.finish(limits)?;
         let mut words = bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word));
         let rank = words.next().map_or(0, |rank| rank as usize);
-        told.push((rank, words.collect()));
+        received.push((rank, words.collect()));
     }
     for transfer in sent {
         transfer.finish(limits)?;
     }
-    told.sort_unstable_by_key(|&(rank, _)| rank);
-    Ok(told)
+    received.sort_unstable_by_key(|&(rank, _)| rank);
+    Ok(received)
 }
 
 /// Returns the value if every rank has one and the number `alike` is the same on all ranks, otherwise the
@@ -186,8 +186,8 @@ pub(super) fn pass<R>(
     let me = group.rank();
     let pieces = given.iter().flatten().filter(|(rank, _)| *rank != me);
     let sizes: Vec<_> = pieces.map(|(rank, piece)| (*rank, vec![piece.len() as u64])).collect();
-    let told = tell(group, &sizes, 1, limits)?.into_iter();
-    let sizes: Vec<_> = told.map(|(rank, size)| (rank, size[0] as usize)).collect();
+    let from = send_numbers(group, &sizes, 1, limits)?.into_iter();
+    let sizes: Vec<_> = from.map(|(rank, size)| (rank, size[0] as usize)).collect();
     let ready = given.and_then(|given| {
         let own = given.iter().filter(|(rank, _)| *rank == me).map(|(_, piece)| piece.len());
         let all = own.chain(sizes.iter().map(|(_, size)| *size)).sum();

@@ -169,7 +169,7 @@ macro_rules! transfers {
             }
 
             /// Starts receiving from any rank a message of at most as many bytes as the vector has.
-            /// Local. The message tells its sender.
+            /// Local. The message names its sender.
             ///
             /// # Errors
             /// As [`begin_send`](Self::begin_send).

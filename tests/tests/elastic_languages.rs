@@ -250,7 +250,7 @@ fn in_fortran_cells_edges_and_ghost_cells_are_right_after_resizes() -> Result<()
 }
 
 fn in_c_matrix_rows_and_ghosts_are_right_after_all_resizes() -> Result<()> {
-    is_ok(&in_c("matrix", 8, &[])?)
+    is_ok(&in_c("matrix", 6, &[])?)
 }
 
 fn in_c_items_follow_their_owners_and_none_is_lost() -> Result<()> {

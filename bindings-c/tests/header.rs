@@ -145,6 +145,7 @@ const TYPES: &[(&str, &str)] = &[
     ("QUO_move_metrics_t *", "RawOut<QUO_move_metrics_t>"),
     ("QUO_array_part_t *", "RawOut<QUO_array_part_t>"),
     ("QUO_owner_t", "QUO_owner_t"),
+    ("QUO_owners_t", "QUO_owners_t"),
     ("QUO_matrix_part_t *", "RawOut<QUO_matrix_part_t>"),
     ("QUO_step_t", "QUO_step_t"),
     ("QUO_context *", "RawOut<*mut QUO_t>"),

@@ -107,22 +107,19 @@ pub(super) fn send_numbers(
     let mut marks = vec![false; group.size()];
     lists.iter().for_each(|(rank, _)| marks[*rank] = true);
     let senders = group.count_marks(&marks, limits)?;
-    // All lists have arrived on all ranks before a rank can send other ones: the agreement on memory
-    // follows. So each list that arrives belongs to this call.
-    let room = || vec![0; (1 + length) * size_of::<u64>()];
-    let coming = (0..senders).map(|_| group.begin_receive_any(room(), TAG_OF_SIZES));
-    let coming = coming.collect::<Result<Vec<_>, _>>()?;
     let mut sent = Vec::new();
     for (rank, list) in lists {
-        let words = [group.rank() as u64].into_iter().chain(list.iter().copied());
-        let bytes = words.flat_map(u64::to_ne_bytes).collect();
+        let bytes = list.iter().flat_map(|word| word.to_ne_bytes()).collect();
         sent.push(group.begin_send(*rank, bytes, TAG_OF_SIZES)?);
     }
+    // All lists have arrived on all ranks before a rank can send other ones: the agreement on memory
+    // follows. So each list that arrives belongs to this call.
     let mut received = Vec::new();
-    for transfer in coming {
-        let bytes = transfer.finish(limits)?;
-        let mut words = bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word));
-        let rank = words.next().map_or(0, |rank| rank as usize);
+    for _ in 0..senders {
+        let rank = group.await_sender(TAG_OF_SIZES, limits)?;
+        let room = vec![0; length * size_of::<u64>()];
+        let bytes = group.begin_receive(rank, room, TAG_OF_SIZES)?.finish(limits)?;
+        let words = bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word));
         received.push((rank, words.collect()));
     }
     for transfer in sent {

@@ -222,8 +222,16 @@ int quo_mpi_irecv(uint64_t comm, void *bytes, int count, int from, int tag, quo_
 {
     quo_mpi_operation *made = quo_mpi_begin();
     if (made == NULL) return MPI_ERR_NO_MEM;
-    const int source = from < 0 ? MPI_ANY_SOURCE : from;
-    return quo_mpi_begun(MPI_Irecv(bytes, count, MPI_BYTE, source, tag, handle(comm), &made->request), made, out);
+    return quo_mpi_begun(MPI_Irecv(bytes, count, MPI_BYTE, from, tag, handle(comm), &made->request), made, out);
+}
+
+int quo_mpi_iprobe(uint64_t comm, int tag, int *from)
+{
+    int found = 0;
+    MPI_Status status;
+    int code = MPI_Iprobe(MPI_ANY_SOURCE, tag, handle(comm), &found, &status);
+    *from = MPI_SUCCESS == code && found ? status.MPI_SOURCE : -1;
+    return code;
 }
 
 int quo_mpi_ibarrier(uint64_t comm, quo_mpi_operation **out)

@@ -57,23 +57,33 @@ impl Operation {
     /// Waits for its end; returns the communicator of a duplication, otherwise the null
     /// communicator.
     pub(crate) fn wait(mut self, limits: &WaitLimits<'_>) -> Result<Comm, GroupError> {
-        let mut polls: u32 = 0;
-        let mut checked = None;
-        loop {
-            if self.test()? {
-                return Ok(self.end());
-            }
-            polls = polls.saturating_add(1);
-            if polls > EAGER_POLLS + YIELDS {
-                std::thread::sleep(NAP);
-            } else if polls > EAGER_POLLS {
-                std::thread::yield_now();
-            }
-            if checked.get_or_insert_with(Instant::now).elapsed() >= CHECK_INTERVAL {
-                limits.check(self.call)?;
-                checked = None;
-                polls = polls.max(EAGER_POLLS + YIELDS);
-            }
+        poll(self.call, limits, || Ok(self.test()?.then_some(())))?;
+        Ok(self.end())
+    }
+}
+
+/// Calls `test` until it returns a value.
+pub(crate) fn poll<T>(
+    call: &'static str,
+    limits: &WaitLimits<'_>,
+    mut test: impl FnMut() -> Result<Option<T>, GroupError>,
+) -> Result<T, GroupError> {
+    let mut polls: u32 = 0;
+    let mut checked = None;
+    loop {
+        if let Some(value) = test()? {
+            return Ok(value);
+        }
+        polls = polls.saturating_add(1);
+        if polls > EAGER_POLLS + YIELDS {
+            std::thread::sleep(NAP);
+        } else if polls > EAGER_POLLS {
+            std::thread::yield_now();
+        }
+        if checked.get_or_insert_with(Instant::now).elapsed() >= CHECK_INTERVAL {
+            limits.check(call)?;
+            checked = None;
+            polls = polls.max(EAGER_POLLS + YIELDS);
         }
     }
 }

@@ -87,6 +87,8 @@ void quo_mpi_store_fortran(uint64_t comm, void *place);
 /* Start messages; the buffers belong to MPI until the operations have completed. */
 int quo_mpi_isend(uint64_t comm, const void *bytes, int count, int to, int tag, quo_mpi_operation **operation);
 int quo_mpi_irecv(uint64_t comm, void *bytes, int count, int from, int tag, quo_mpi_operation **operation);
+/* Sets `from` to the sender of a message of this tag that may be received; to -1 if there is none. */
+int quo_mpi_iprobe(uint64_t comm, int tag, int *from);
 int quo_mpi_ibarrier(uint64_t comm, quo_mpi_operation **operation);
 int quo_mpi_ibcast(uint64_t comm, void *bytes, int count, int root, quo_mpi_operation **operation);
 

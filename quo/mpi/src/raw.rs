@@ -88,6 +88,7 @@ unsafe extern "C" {
         tag: c_int,
         operation: *mut *mut Operation,
     ) -> c_int;
+    pub(crate) fn quo_mpi_iprobe(comm: u64, tag: c_int, from: *mut c_int) -> c_int;
     pub(crate) fn quo_mpi_ibarrier(comm: u64, operation: *mut *mut Operation) -> c_int;
     pub(crate) fn quo_mpi_ibcast(
         comm: u64,

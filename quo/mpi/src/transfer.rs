@@ -7,7 +7,8 @@ use std::mem::ManuallyDrop;
 use quo::group::{GroupError, WaitLimits};
 
 use crate::communicator::Communicator;
-use crate::operation::Operation;
+use crate::operation::{self, Operation};
+use crate::raw::succeed;
 use crate::{Comm, MpiGroup, is_running, raw};
 
 /// Maximum number of bytes of one MPI message, whose counts are ints; longer ones are sent in
@@ -45,18 +46,13 @@ impl Transfer {
         call: &'static str,
         begin: Begin,
         comm: Comm,
-        rank: Option<usize>,
+        rank: usize,
         bytes: Vec<u8>,
         tag: u16,
     ) -> Result<Self, GroupError> {
         is_running()?;
-        let unsuitable = |rank| GroupError::Unsuitable {
-            call,
-            reason: format!("rank {rank} is larger than an int of MPI").into(),
-        };
-        let rank = rank.map(|rank| c_int::try_from(rank).map_err(|_| unsuitable(rank)));
-        // The C side takes a negative rank for any rank.
-        let rank = rank.transpose()?.unwrap_or(-1);
+        let reason = format!("rank {rank} is larger than an int of MPI").into();
+        let rank = c_int::try_from(rank).map_err(|_| GroupError::Unsuitable { call, reason })?;
         let tag = c_int::from(tag & 0x7fff);
         let mut bytes = ManuallyDrop::new(bytes);
         let (start, length) = (bytes.as_mut_ptr(), bytes.len());
@@ -124,17 +120,29 @@ impl Drop for Transfer {
 
 /// Starts sending bytes to a rank. Local; the rank receives the same number with the same tag.
 fn begin_send(comm: Comm, to: usize, bytes: Vec<u8>, tag: u16) -> Result<Transfer, GroupError> {
-    Transfer::begin("MPI_Isend", send, comm, Some(to), bytes, tag)
+    Transfer::begin("MPI_Isend", send, comm, to, bytes, tag)
 }
 
 /// Starts receiving as many bytes as the vector has.
 fn begin_receive(
     comm: Comm,
-    from: Option<usize>,
+    from: usize,
     bytes: Vec<u8>,
     tag: u16,
 ) -> Result<Transfer, GroupError> {
     Transfer::begin("MPI_Irecv", raw::quo_mpi_irecv, comm, from, bytes, tag)
+}
+
+fn await_sender(comm: Comm, tag: u16, limits: &WaitLimits<'_>) -> Result<usize, GroupError> {
+    const CALL: &str = "MPI_Iprobe";
+    is_running()?;
+    let tag = c_int::from(tag & 0x7fff);
+    operation::poll(CALL, limits, || {
+        let mut from: c_int = -1;
+        // SAFETY: writes one number.
+        succeed(CALL, unsafe { raw::quo_mpi_iprobe(comm.0, tag, &raw mut from) })?;
+        Ok(usize::try_from(from).ok())
+    })
 }
 
 macro_rules! transfers {
@@ -165,20 +173,19 @@ macro_rules! transfers {
                 bytes: Vec<u8>,
                 tag: u16,
             ) -> Result<Transfer, GroupError> {
-                begin_receive(self.as_raw(), Some(from), bytes, tag)
+                begin_receive(self.as_raw(), from, bytes, tag)
             }
 
-            /// Starts receiving from any rank a message of at most as many bytes as the vector has.
-            /// Local. The message names its sender.
+            /// Waits for a message from any rank, which may then be received. Returns its sender.
             ///
             /// # Errors
-            /// As [`begin_send`](Self::begin_send).
-            pub fn begin_receive_any(
+            /// [`GroupError::Late`] and the errors of `check_peers`, [`GroupError::Mpi`].
+            pub fn await_sender(
                 &self,
-                bytes: Vec<u8>,
                 tag: u16,
-            ) -> Result<Transfer, GroupError> {
-                begin_receive(self.as_raw(), None, bytes, tag)
+                limits: &WaitLimits<'_>,
+            ) -> Result<usize, GroupError> {
+                await_sender(self.as_raw(), tag, limits)
             }
         }
     )*};

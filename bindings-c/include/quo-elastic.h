@@ -628,12 +628,14 @@ typedef struct QUO_matrix_part_t {
     void *values;
     /** Number in the matrix of each ghost column, ascending. */
     const size_t *ghost_columns;
+    /** Bytes of a value. */
+    size_t element;
 } QUO_matrix_part_t;
 
 /** Initialiser: everything is still to be filled in. */
 #define QUO_MATRIX_PART_INIT                                                                       \
     {                                                                                              \
-        sizeof(QUO_matrix_part_t), 0, 0, 0, NULL, NULL, NULL, NULL                                 \
+        sizeof(QUO_matrix_part_t), 0, 0, 0, NULL, NULL, NULL, NULL, 0                              \
     }
 
 /** Returns the owner of an item: one of the ranks 0 to ranks - 1, the same on whichever rank it is called. Must

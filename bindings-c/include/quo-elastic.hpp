@@ -214,6 +214,8 @@ public:
     {
         QUO_matrix_part_t part = QUO_MATRIX_PART_INIT;
         detail::check(QUO_world_matrix(handle_, name, &part));
+        if (part.element != sizeof(T))
+            detail::raise(Errc::invalid_argument, "matrix: its values have another size than the type");
         return {part.rows,    part.first_row,
                 part.ghosts,  part.pointers,
                 part.columns, static_cast<T *>(part.values),

@@ -593,7 +593,7 @@ fn constants_and_structures_are_the_same_on_both_sides() {
         before_columns as "before_columns");
     structure!(QUO_matrix_part_t, size as "size", rows as "rows", first_row as "first_row",
         ghosts as "ghosts", pointers as "pointers", columns as "columns", values as "values",
-        ghost_columns as "ghost_columns");
+        ghost_columns as "ghost_columns", element as "element");
     structure!(QUO_move_metrics_t, size as "size", arrays as "arrays", steps as "steps",
         sent as "sent", shared as "shared", kept as "kept", all_sent as "all_sent",
         all_shared as "all_shared", all_kept as "all_kept", seconds as "seconds");

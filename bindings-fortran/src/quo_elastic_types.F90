@@ -421,6 +421,8 @@ module quo_elastic_types
     type(c_ptr) :: values = c_null_ptr
     !> Number in the matrix of each ghost column, of `c_size_t`.
     type(c_ptr) :: ghost_columns = c_null_ptr
+    !> Bytes of a value.
+    integer(c_size_t) :: element = 0
   end type quo_matrix_part_t
 
   !> An array of the world, the same on every rank: a vector of no numbers in one block each, unless said.

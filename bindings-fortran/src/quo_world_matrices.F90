@@ -2,7 +2,7 @@
 module quo_world_matrices
   use, intrinsic :: iso_c_binding, only: &
     c_char, c_double, c_f_pointer, c_int, c_loc, c_null_ptr, c_ptr, c_size_t, c_sizeof
-  use quo_constants, only: QUO_SUCCESS
+  use quo_constants, only: QUO_ERR_INVLD_ARG, QUO_SUCCESS
   use quo_elastic_c
   use quo_elastic_types, only: quo_matrix_part_t
   use quo_text, only: out_of_memory, refuse, sentence, to_c
@@ -145,13 +145,17 @@ contains
     integer(c_int), pointer, intent(out) :: columns(:)
     !> Value of each element.
     real(c_double), pointer, intent(out) :: values(:)
-    !> `QUO_ERR_NOT_FOUND`.
+    !> `QUO_ERR_NOT_FOUND`; `QUO_ERR_INVLD_ARG` if its values have another size.
     integer(c_int), intent(out) :: ierr
     type(quo_matrix_part_t) :: part
     integer(c_size_t) :: elements
     nullify (pointers, columns, values)
     call quo_world_matrix(w, name, part, ierr)
     if (ierr /= QUO_SUCCESS) return
+    if (part%element /= c_sizeof(1.0_c_double)) then
+      ierr = QUO_ERR_INVLD_ARG
+      return
+    end if
     call c_f_pointer(part%pointers, pointers, [part%rows + 1_c_size_t])
     elements = pointers(size(pointers)) - pointers(1)
     call c_f_pointer(part%columns, columns, [elements])

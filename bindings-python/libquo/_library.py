@@ -223,6 +223,7 @@ class MatrixPart(Structure):
         ("columns", c_void_p),
         ("values", c_void_p),
         ("ghost_columns", c_void_p),
+        ("element", c_size_t),
     ]
 
 

@@ -168,6 +168,9 @@ class World(Handle):
             if self._failure is not None:
                 raise error from self._failure
             raise
+        finally:
+            # Its frames have the items, which the next commit frees.
+            self._failure = None
 
     def _long(self, function: str) -> int:
         out = c_longlong()

@@ -36,6 +36,7 @@ class Items:
     @classmethod
     def added(cls, world: "World", name: str, dtype: Any, owners: Owners) -> "Items":
         """Adds the list to the world: see :meth:`World.add_items`."""
+        _numpy.require()
         import numpy
 
         items = cls(world, name, dtype)

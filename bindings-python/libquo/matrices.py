@@ -68,6 +68,8 @@ class Matrix:
         import numpy
 
         values = numpy.ascontiguousarray(values)
+        if values.dtype.hasobject:
+            raise TypeError(f"add_matrix: `{name}`: {values.dtype} has references to objects")
         matrix = cls(world, name, values.dtype)
         starts = _indices(name, "pointers", pointers)
         places = _indices(name, "columns", columns)
@@ -95,6 +97,12 @@ class Matrix:
     def _place(self) -> library.MatrixPart:
         part = library.MatrixPart(ctypes.sizeof(library.MatrixPart))
         library.call("QUO_world_matrix", self._world._handle, self._name, part)
+        if part.element != self.dtype.itemsize:
+            raise InvalidArgumentError(
+                5,
+                f"matrix: `{self.name}`: its values have {part.element} bytes, {self.dtype} has "
+                f"{self.dtype.itemsize}: name their dtype",
+            )
         return part
 
     @property
@@ -112,10 +120,10 @@ class Matrix:
         import numpy
 
         part = self._place()
-        pointers = _numpy.view(part.pointers, part.rows + 1, numpy.uintp)
+        pointers = _numpy.view(part.pointers, part.rows + 1, numpy.intp)
         elements = int(pointers[-1]) - int(pointers[0])
         columns = _numpy.view(part.columns, elements, numpy.intc)
-        ghost_columns = _numpy.view(part.ghost_columns, part.ghosts, numpy.uintp)
+        ghost_columns = _numpy.view(part.ghost_columns, part.ghosts, numpy.intp)
         for fixed in (pointers, columns, ghost_columns):
             fixed.flags.writeable = False
         values = _numpy.view(part.values, elements, self.dtype)

@@ -52,7 +52,7 @@ def check_matrix(world):
     x.exchange_halo()
     rows = part.pointers.size - 1
     expect(x.local.size == rows + part.ghost_columns.size, f"{x.local.size} elements")
-    row = numpy.repeat(numpy.arange(rows), numpy.diff(part.pointers).astype(int))
+    row = numpy.repeat(numpy.arange(rows), numpy.diff(part.pointers))
     # Columns are numbered from 1.
     product = numpy.bincount(row, part.values * x.local[part.columns - 1], rows)
     for number in range(rows):

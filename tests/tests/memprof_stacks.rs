@@ -114,7 +114,10 @@ fn pressed(page: &str, folder: &Path) -> Result<Option<Value>> {
     let output = command.arg(format!("file://{}", file.display())).output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let title = text.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>"));
-    let Some((title, _)) = title else { return Ok(None) };
+    // Some browsers may not read the folder, and show a page of their own.
+    let Some((title, _)) = title.filter(|(title, _)| title.starts_with('{')) else {
+        return Ok(None);
+    };
     Ok(Some(serde_json::from_str(&title.replace("&gt;", ">").replace("&lt;", "<"))?))
 }
 

@@ -2,6 +2,7 @@
 //! structures match the C headers, and its wheel installs.
 
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use quo_tests::suite::Skipped;
@@ -64,7 +65,8 @@ fn cells_and_ghost_cells_are_right_after_resizes() -> Result<()> {
 }
 
 fn matrices_and_items_are_right_after_resizes() -> Result<()> {
-    [1, 4].into_iter().try_for_each(|ranks| passes(ranks, "solvers.py"))
+    let limit = Duration::from_secs(120);
+    [1, 4].into_iter().try_for_each(|ranks| all_pass(ranks, job(ranks, "solvers.py")?.limit(limit)))
 }
 
 fn world_grows_by_starting_the_program_again() -> Result<()> {

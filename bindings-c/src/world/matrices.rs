@@ -26,6 +26,8 @@ pub struct QUO_matrix_part_t {
     pub values: *mut c_void,
     /// Columns of the ghosts in the matrix.
     pub ghost_columns: *const usize,
+    /// Bytes of a value.
+    pub element: usize,
 }
 
 // SAFETY: repr(C), starts with its size; the other fields are numbers and pointers.
@@ -111,6 +113,7 @@ pub extern "C" fn QUO_world_matrix(
                 columns: matrix.columns.as_ptr(),
                 values: values.cast(),
                 ghost_columns: matrix.ghost_columns.as_ptr(),
+                element: open.arrays()?.0.matrix_element(&name)?,
             });
             Ok(())
         })

@@ -3,6 +3,7 @@
 #include "../check.h"
 #include "quo-elastic.h"
 
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -130,6 +131,8 @@ main(int argc, char **argv)
     QUO_world w = NULL;
     int status;
 
+    /* Another thread's first block would take address space that is limited below. */
+    mallopt(M_ARENA_MAX, 1);
     check_init(&argc, &argv);
     options.initial_ranks = 2;
     REQUIRE_OK(QUO_world_create(&w, &options));

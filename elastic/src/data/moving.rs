@@ -54,7 +54,7 @@ struct Prepared {
 }
 
 impl<'a> Move<'a> {
-    /// Begins a move. Collective over the group.
+    /// Begins a move. Collective over the group. If it fails, the resize can only be aborted.
     pub(crate) fn begin(
         registry: &'a mut Registry,
         group: MpiGroup,

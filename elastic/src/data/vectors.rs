@@ -211,6 +211,14 @@ impl Registry {
         Ok(self.matrices[found].rows.values.bytes_mut())
     }
 
+    /// Returns the number of bytes of a value of a matrix. Local.
+    ///
+    /// # Errors
+    /// [`DataError::Unknown`].
+    pub fn matrix_element(&self, name: &str) -> Result<usize, DataError> {
+        self.matrix_of("matrix", name).map(|matrix| matrix.described.element)
+    }
+
     /// Number of ghosts at the end of this rank's part of an array; 0 for one that is no vector of a
     /// matrix. Local.
     ///

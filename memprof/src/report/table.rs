@@ -196,9 +196,9 @@ fn components(rows: &[ComponentSummary], total: &Total, everything: bool, look: 
             true => members.len(),
             false => KEPT,
         };
-        // The program itself is shown, however small it is.
-        let is_shown =
-            |(at, row): &(usize, &ComponentSummary)| *at < limit || row.name.starts_with(PROGRAM);
+        // The program itself is shown, however small it is; of several, the largest.
+        let program = members.iter().position(|row| row.name.starts_with(PROGRAM));
+        let is_shown = |(at, _): &(usize, _)| *at < limit || Some(*at) == program;
         let (shown, rest): (Vec<_>, Vec<_>) = members.into_iter().enumerate().partition(is_shown);
         for (_, row) in shown {
             grid.row(Weight::Plain, cells(row, &format!("  {}", clean(&row.name)), several));

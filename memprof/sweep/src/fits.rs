@@ -8,7 +8,7 @@
 use super::fit::Measured;
 use super::gather::{Growth, Study};
 use memprof::growth::Limit;
-use memprof::model::{Group, Job};
+use memprof::model::{Group, Job, Node};
 use memprof::terminal::Look;
 use memprof::units;
 use serde::Serialize;
@@ -31,14 +31,14 @@ impl FromStr for At {
     fn from_str(text: &str) -> Result<At, String> {
         let number = |text: &str| match text.parse::<u32>() {
             Ok(number) if number > 0 => Ok(number),
-            _ => Err(format!("{text:?} is not a number from 1 on; give RANKS or RANKS/NODES")),
+            _ => Err(format!("{text:?} is not a positive integer; give RANKS or RANKS/NODES")),
         };
         let Some((ranks, nodes)) = text.split_once('/') else {
             return Ok(At { ranks: number(text)?, nodes: None });
         };
         let (ranks, nodes) = (number(ranks)?, number(nodes)?);
         if nodes > ranks {
-            return Err(format!("{nodes} nodes are more than {ranks} ranks"));
+            return Err(format!("more nodes ({nodes}) than ranks ({ranks})"));
         }
         Ok(At { ranks, nodes: Some(nodes) })
     }
@@ -65,7 +65,9 @@ pub struct Parts {
 impl Parts {
     /// Adds a job of this many ranks; nothing if no node has several ranks.
     pub fn add(&mut self, job: &Job, ranks: f64) {
-        let several = job.nodes.iter().filter(|node| node.ranks.len() > 1);
+        // Memory of other processes on a node is in its sum.
+        let is_of_ranks = |node: &&Node| node.ranks.iter().all(|one| one.identity.rank.is_some());
+        let several = job.nodes.iter().filter(|node| node.ranks.len() > 1).filter(is_of_ranks);
         let Some(node) = several.max_by_key(|node| node.ranks.len()) else { return };
         let timeline = &node.timeline;
         let Some(peak) = &timeline.peak else { return };
@@ -123,7 +125,16 @@ pub struct NodeAt {
     /// Memory that the processes of a node may use, if it is known.
     pub limit: Option<u64>,
     /// Expected bytes of each group of components on the node, in descending order.
-    pub groups: Vec<(Group, f64)>,
+    pub groups: Vec<GroupAt>,
+}
+
+/// Expected memory of a group of components on a node.
+#[derive(Copy, Clone, Debug, PartialEq, Serialize)]
+pub struct GroupAt {
+    /// The group.
+    pub group: Group,
+    /// Bytes.
+    pub bytes: f64,
 }
 
 impl NodeAt {
@@ -132,7 +143,7 @@ impl NodeAt {
         let nodes = at.nodes.filter(|_| !study.parts.is_empty())?;
         let ranks_of_node = at.ranks.div_ceil(nodes);
         let count = f64::from(ranks_of_node);
-        let (mut bytes, mut square) = (0.0, 0.0);
+        let (mut bytes, mut within) = (0.0, 0.0);
         let (mut is_certain, mut extrapolated) = (true, false);
         let mut groups: BTreeMap<Group, f64> = BTreeMap::new();
         for Part { per_rank, shared } in &study.parts {
@@ -141,16 +152,16 @@ impl NodeAt {
                 let found = growth.fit.as_ref()?.predict(ranks);
                 let expected = found.bytes.max(0.0) * times;
                 bytes += expected;
-                square += (found.plus_minus.unwrap_or(0.0) * times).powi(2);
+                // Components were read at one moment, so that their errors may go the same way.
+                within += found.plus_minus.unwrap_or(0.0) * times;
                 is_certain &= found.plus_minus.is_some();
                 extrapolated |= found.extrapolated;
                 *groups.entry(growth.group?).or_default() += expected;
             }
         }
-        // Errors of the components are independent of each other.
-        let within = f64::sqrt(square);
-        let mut groups: Vec<_> = groups.into_iter().collect();
-        groups.sort_by(|one, other| other.1.total_cmp(&one.1));
+        let groups = groups.into_iter().map(|(group, bytes)| GroupAt { group, bytes });
+        let mut groups: Vec<GroupAt> = groups.collect();
+        groups.sort_by(|one, other| other.bytes.total_cmp(&one.bytes));
         Some(NodeAt {
             ranks: at.ranks,
             nodes,
@@ -164,10 +175,10 @@ impl NodeAt {
         })
     }
 
-    /// Returns true if the node has that much memory, false if it has not; `None` if its memory is
-    /// not known, or lies within the interval.
+    /// Returns true if the node has that much memory, false if it has not; `None` if its memory or
+    /// the error of the model is not known, or if its memory lies within the interval.
     pub fn fits(&self) -> Option<bool> {
-        let limit = self.limit? as f64;
+        let limit = self.limit.filter(|_| self.is_certain)? as f64;
         match (self.high <= limit, self.low > limit) {
             (true, _) => Some(true),
             (_, true) => Some(false),
@@ -180,32 +191,31 @@ impl NodeAt {
         let bytes = |value: f64| units::bytes(value as u64);
         let count = |number: u32, what: &str| units::count(number as usize, what);
         let mut line = format!(
-            "{} on {}, {} on one: {} to {} per node",
+            "{} on {} (at most {} per node): {} to {} on the fullest node",
             count(self.ranks, "rank"),
             count(self.nodes, "node"),
             self.ranks_of_node,
             bytes(self.low),
             bytes(self.high)
         );
-        if !self.is_certain {
-            line += " (and the unknown error of the model)";
-        }
         if let Some(limit) = limit {
-            let of = if limit.is_of_group { "its control groups allow" } else { "it has" };
+            let of = if limit.is_of_group { "whose control group allows" } else { "which has" };
             let verdict = match self.fits() {
                 Some(true) => "fits",
                 Some(false) => "does not fit",
+                None if !self.is_certain => "cannot tell, too few numbers of ranks",
                 None => "may not fit",
             };
-            line += &format!("; {of} {}: {verdict}", units::bytes(limit.bytes));
+            line += &format!(", {of} {}: {verdict}", units::bytes(limit.bytes));
         }
         if self.extrapolated {
             line += " !";
         }
         let mut out = if self.fits() == Some(true) { line } else { look.warn(&line) };
-        let most = self.groups.iter().filter(|(_, bytes)| *bytes >= self.high / 100.0);
+        let all: f64 = self.groups.iter().map(|of| of.bytes).sum();
+        let most = self.groups.iter().filter(|of| of.bytes >= all / 100.0);
         let parts: Vec<String> =
-            most.map(|(group, of)| format!("{} {}", group.label(), bytes(*of))).collect();
+            most.map(|of| format!("{} {}", of.group.label(), bytes(of.bytes))).collect();
         out += &format!("\n  of which {}\n", parts.join(", "));
         out
     }
@@ -234,7 +244,9 @@ mod tests {
             is_certain: true,
             extrapolated: true,
             limit,
-            groups: vec![(Group::Mpi, high / 2.0), (Group::Stack, high / 1000.0)],
+            groups: [(Group::Mpi, high / 2.0), (Group::Stack, high / 1000.0)]
+                .map(|(group, bytes)| GroupAt { group, bytes })
+                .to_vec(),
         }
     }
 
@@ -244,6 +256,11 @@ mod tests {
         assert_eq!(at(1.0, 101.0, Some(100)).fits(), None);
         assert_eq!(at(101.0, 200.0, Some(100)).fits(), Some(false));
         assert_eq!(at(1.0, 2.0, None).fits(), None);
+        let unknown = NodeAt { is_certain: false, ..at(1.0, 1.0, Some(100)) };
+        assert_eq!(unknown.fits(), None);
+        let limit = Limit { bytes: 100, is_of_group: true };
+        let text = unknown.text(Some(limit), Look::plain());
+        assert!(text.contains("allows 100 B: cannot tell, too few numbers of ranks"), "{text}");
     }
 
     #[test]
@@ -251,8 +268,8 @@ mod tests {
         let gib = f64::from(1 << 30);
         let limit = Limit { bytes: 64 << 30, is_of_group: false };
         let text = at(31.0 * gib, 36.0 * gib, Some(limit.bytes)).text(Some(limit), Look::plain());
-        let expected = "8 ranks on 2 nodes, 4 on one: 31.0 GiB to 36.0 GiB per node; it has 64.0 GiB: \
-            fits !\n  of which mpi 18.0 GiB\n";
+        let expected = "8 ranks on 2 nodes (at most 4 per node): 31.0 GiB to 36.0 GiB on the \
+            fullest node, which has 64.0 GiB: fits !\n  of which mpi 18.0 GiB\n";
         assert_eq!(text, expected);
     }
 }

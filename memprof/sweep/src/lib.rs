@@ -43,7 +43,7 @@ pub struct Options {
     /// Peak to fit: resident or owned, the mean of ranks; resident-max or owned-max, of the rank with most
     #[arg(long, value_name = "WHAT", default_value = "resident", hide_possible_values = true)]
     pub metric: Metric,
-    /// Predict for these numbers of ranks; as 512/8, also whether 8 nodes have that much memory
+    /// Predict for these numbers of ranks; with 512/8, also whether they fit into 8 nodes
     #[arg(long, value_name = "N,N/NODES", value_delimiter = ',')]
     pub at: Vec<At>,
     /// Show all rows of the table
@@ -63,7 +63,7 @@ pub struct Options {
 /// If a run fails, its job cannot be read, or the output cannot be written.
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if options.metric != Metric::Resident && options.at.iter().any(|at| at.nodes.is_some()) {
-        bail!("--at RANKS/NODES adds up resident peaks: leave --metric out");
+        bail!("--at RANKS/NODES needs --metric resident");
     }
     let folders = match options.from.as_slice() {
         [] => match runs::run(options)? {

@@ -122,11 +122,11 @@ pub fn table(study: &Study, at: &[At], all: bool, look: Look) -> String {
         notes.push("? marks laws that no further number of ranks could test".to_owned());
     }
     if nodes.is_empty() && at.iter().any(|at| at.nodes.is_some()) {
-        let why = "no node is predicted: no whole job had several ranks on one";
+        let why = "no prediction per node: no complete job ran several ranks on one node";
         notes.push(why.to_owned());
     }
     let outside = |at: &At| fits().any(|fit| fit.predict(f64::from(at.ranks)).extrapolated);
-    if at.iter().any(outside) {
+    if at.iter().any(outside) || nodes.iter().any(|node| node.extrapolated) {
         let (from, to) = (study.counts.first().unwrap_or(&0), study.counts.last().unwrap_or(&0));
         notes.push(format!("! outside of what was measured ({from} to {to} ranks): true only if the law still holds there"));
     }

@@ -31,8 +31,9 @@ pub fn find(handle: *mut c_void, name: &CStr, caller: usize) -> usize {
         return 0;
     }
     let ours = exports::in_place_of(name.to_bytes(), found);
-    // An allocator may take what is its own.
-    if ours.is_none() && asker != owner {
+    // An allocator may take what is its own, and one that the tool calls may pass calls on.
+    let next = exports::next(name);
+    if ours.is_none() && next != 0 && asker != owner && asker != owners::component_at(next) {
         let name = name.to_str().unwrap_or("?");
         let [asker, owner] = [asker, owner].map(|component| {
             component.map_or("?", |component| dictionary::entered(component).name)

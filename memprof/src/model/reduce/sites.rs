@@ -3,6 +3,7 @@
 use super::counters::course;
 use super::{DETAIL, Names, open};
 use crate::model::{Frame, Group, Object, Site};
+use memprof_trace::classify::is_trampoline;
 use memprof_trace::layout::{self, NONE};
 use memprof_trace::read::Trace;
 use std::collections::{HashMap, HashSet};
@@ -21,7 +22,7 @@ const STATIC: &str = ":(static)";
 fn is_applications(component: &str) -> bool {
     let name = component.split_once(':').map_or("", |(_, name)| name);
     let interprets = name.starts_with("python") || name.starts_with("libpython");
-    Group::of(component) == Group::Application && !interprets
+    Group::of(component) == Group::Application && !interprets && !is_trampoline(name)
 }
 
 /// Reads only the stacks of a trace.

@@ -92,7 +92,7 @@ pub fn begin(place: &Place) -> Option<String> {
 fn unbound(context: &Context) -> Option<String> {
     let own = context.binding().ok()?;
     let is_same = |rank: usize| context.binding_of(rank).is_ok_and(|cpus| cpus == own);
-    let all = (1..context.node_size()).all(is_same);
+    let all = own.len() > 1 && (1..context.node_size()).all(is_same);
     all.then(|| {
         "no rank of this node lends: all may use the same CPUs; bind each to its own, as by mpirun \
          --bind-to core"

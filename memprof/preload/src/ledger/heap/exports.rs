@@ -47,11 +47,22 @@ pub fn is_named(symbol: &[u8]) -> bool {
     NAMED.iter().any(|(name, _)| name.to_bytes() == symbol)
 }
 
+/// Returns the address of the function of this name that the tool's function calls next, or 0.
+pub fn next(name: &CStr) -> usize {
+    match next_allocator::is_disabled() {
+        true => 0,
+        false => symbols::dlsym_next(name),
+    }
+}
+
 /// Returns the tool's function in place of `found`, which a lookup of `symbol` has found, if the
 /// tool's function would call that one next.
 pub fn in_place_of(symbol: &[u8], found: usize) -> Option<usize> {
     let (name, ours) = NAMED.iter().find(|(name, _)| name.to_bytes() == symbol)?;
-    let is_next = !next_allocator::is_disabled() && symbols::dlsym_next(name) == found;
+    // An allocator may lack some of the functions; the C library's do not know its blocks.
+    let is_next = !next_allocator::is_disabled()
+        && symbols::dlsym_next(name) == found
+        && next_allocator::same_object(symbols::dlsym_next(c"malloc"), found);
     is_next.then_some(*ours as usize)
 }
 

@@ -284,7 +284,7 @@ fn sizes_are_told() -> bool {
     })
 }
 
-fn same_object(one: usize, other: usize) -> bool {
+pub fn same_object(one: usize, other: usize) -> bool {
     dladdr::of(one).is_some_and(|holder| dladdr::of(other).is_some_and(|other| holder == other))
 }
 

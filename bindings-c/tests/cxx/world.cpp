@@ -110,7 +110,7 @@ last_rank(const long &, int ranks)
 void
 owners_are_constant_objects_or_functions(World &world)
 {
-    const int shift = 1;
+    const int shift = world.size() > 0 ? 1 : 0; // known at run time only: it has to be captured
     const auto next = [shift](const long &item, int ranks) {
         return static_cast<int>(item + shift) % ranks;
     };
@@ -127,6 +127,9 @@ owners_are_constant_objects_or_functions(World &world)
     const std::size_t count = world.items<long>("to the last").count;
     const bool is_last = world.rank() == world.size() - 1;
     CHECK_EQUAL(count, static_cast<std::size_t>(is_last ? world.size() : 0));
+    // The owners of the first end here.
+    QUO_world_array_remove(world.handle(), "to the next");
+    QUO_world_array_remove(world.handle(), "to the last");
 }
 
 void

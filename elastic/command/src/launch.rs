@@ -504,11 +504,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("plan");
         let line = format!("-n 1..4 --plan {} ./app", file.display());
-        // A line of 13 bytes.
-        let steps = LONGEST_PLAN / 13;
-        std::fs::write(&file, "at 3: size 2\n".repeat(steps)).unwrap();
+        // Few steps in long lines: their number has a limit, too.
+        let step = format!("{:<39}\n", "at 3: size 2");
+        let steps = LONGEST_PLAN / step.len();
+        std::fs::write(&file, step.repeat(steps)).unwrap();
         planned(OPEN_MPI_4, &line, &[]).unwrap();
-        std::fs::write(&file, "at 3: size 2\n".repeat(steps + 1)).unwrap();
+        std::fs::write(&file, step.repeat(steps + 1)).unwrap();
         let long = planned(OPEN_MPI_4, &line, &[]).unwrap_err().to_string();
         assert!(long.contains("a variable of the ranks at most 131054: shorten"), "{long}");
     }

@@ -43,7 +43,7 @@ pub struct Options {
     /// Peak to fit: resident or owned, the mean of ranks; resident-max or owned-max, of the rank with most
     #[arg(long, value_name = "WHAT", default_value = "resident", hide_possible_values = true)]
     pub metric: Metric,
-    /// Predict for these numbers of ranks; with 512/8, also whether they fit into 8 nodes
+    /// Predict for N ranks; with N/NODES, whether they fit
     #[arg(long, value_name = "N,N/NODES", value_delimiter = ',')]
     pub at: Vec<At>,
     /// Show all rows of the table

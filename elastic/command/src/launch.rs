@@ -509,7 +509,7 @@ mod tests {
         let steps = LONGEST_PLAN / step.len();
         std::fs::write(&file, step.repeat(steps)).unwrap();
         planned(OPEN_MPI_4, &line, &[]).unwrap();
-        std::fs::write(&file, step.repeat(steps + 1)).unwrap();
+        std::fs::write(&file, step.repeat(steps + 2)).unwrap();
         let long = planned(OPEN_MPI_4, &line, &[]).unwrap_err().to_string();
         assert!(long.contains("a variable of the ranks at most 131054: shorten"), "{long}");
     }

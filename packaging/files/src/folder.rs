@@ -6,7 +6,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, mkdirat, openat, renameat, unlinkat};
+use rustix::fs::{
+    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat, renameat,
+    unlinkat,
+};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -169,6 +172,71 @@ impl Folder {
     /// It cannot be opened, or is not a file of this user.
     pub fn append(&self, name: &str) -> Result<File> {
         self.file(name, OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE)
+    }
+
+    /// Creates a file for writing.
+    ///
+    /// # Errors
+    /// The name is taken, even by a link, or the file cannot be created.
+    pub fn create(&self, name: &str) -> Result<File> {
+        self.file(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)
+    }
+
+    /// Opens an existing file for reading.
+    ///
+    /// # Errors
+    /// It does not exist, it cannot be opened, or it is not a file of this user.
+    pub fn open_file(&self, name: &str) -> Result<File> {
+        self.file(name, OFlags::RDONLY)
+    }
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// It does not exist, or cannot be removed.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        unlinkat(&self.file, name, AtFlags::empty())
+            .map_err(|error| system("file", &self.path.join(name), error))
+    }
+
+    /// Renames a file. A file that has the new name already is replaced.
+    ///
+    /// # Errors
+    /// It does not exist, or cannot be renamed.
+    pub fn rename(&self, name: &str, new: &str) -> Result<()> {
+        renameat(&self.file, name, &self.file, new)
+            .map_err(|error| system("file", &self.path.join(name), error))
+    }
+
+    /// Waits until new, renamed and removed files are so on the storage device, too.
+    ///
+    /// # Errors
+    /// The device has an error.
+    pub fn sync(&self) -> Result<()> {
+        File::from(self.file.try_clone()?).sync_all()
+    }
+
+    /// Returns the names of what is in the folder, except names that are not UTF-8.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn names(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.file)? {
+            names.extend(entry?.file_name().to_str().map(str::to_owned));
+        }
+        Ok(names)
+    }
+
+    /// Locks the folder until this value is dropped: for this one alone, or shared with others
+    /// that share. Returns false if another process has locked it. On a file system without locks
+    /// it returns true.
+    pub fn lock(&self, is_shared: bool) -> bool {
+        let operation = match is_shared {
+            true => FlockOperation::NonBlockingLockShared,
+            false => FlockOperation::NonBlockingLockExclusive,
+        };
+        flock(&self.file, operation) != Err(Errno::WOULDBLOCK)
     }
 
     /// Replaces the content of a file, as a whole or not at all.
@@ -344,6 +412,37 @@ mod tests {
         assert!(said(check(&path, Access::Private)).contains("no sticky bit"));
         rights(place.path(), 0o775);
         check(&path, Access::Private).unwrap();
+    }
+
+    #[test]
+    fn files_are_created_once_renamed_listed_and_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::make(&place.path().join("f"), Access::Private).unwrap();
+        symlink("nowhere", folder.path().join("link")).unwrap();
+        assert!(folder.create("link").is_err());
+        folder.create("one").unwrap().write_all(b"1").unwrap();
+        assert_eq!(folder.create("one").unwrap_err().kind(), ErrorKind::AlreadyExists);
+        folder.create("two").unwrap();
+        folder.rename("one", "two").unwrap();
+        folder.sync().unwrap();
+        assert_eq!(folder.read("two").unwrap(), b"1");
+        let mut names = folder.names().unwrap();
+        names.sort();
+        assert_eq!(names, [".", "..", "link", "two"]);
+        folder.remove("two").unwrap();
+        assert_eq!(folder.open_file("two").unwrap_err().kind(), ErrorKind::NotFound);
+        assert!(said(folder.remove("two")).contains("two: No such file"));
+    }
+
+    #[test]
+    fn locked_folder_is_shared_only_if_all_share() {
+        let place = tempfile::tempdir().unwrap();
+        let open = || Folder::make(&place.path().join("f"), Access::Private).unwrap();
+        let (one, other) = (open(), open());
+        assert!(one.lock(true) && other.lock(true));
+        assert!(!one.lock(false));
+        drop(other);
+        assert!(one.lock(false) && !open().lock(true));
     }
 
     #[test]

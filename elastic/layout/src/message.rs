@@ -89,17 +89,18 @@ impl Message {
         self.to.room * self.element
     }
 
+    /// Range from the first to the last of its bytes in the source memory, which may include bytes
+    /// of other messages.
+    #[must_use]
+    pub fn source_span(&self) -> Range<usize> {
+        span(self.nests().map(|(from, _, nest)| (from, nest)), |level| level.from)
+    }
+
     /// Range from the first to the last of its bytes in the target memory, which may include bytes
     /// of other messages.
     #[must_use]
     pub fn target_span(&self) -> Range<usize> {
-        let spans = self.nests().map(|(_, to, nest)| {
-            let steps = nest.levels().iter().map(|level| (level.count - 1) * level.to);
-            to..to + steps.sum::<usize>() + nest.run
-        });
-        spans
-            .reduce(|one, other| one.start.min(other.start)..one.end.max(other.end))
-            .unwrap_or_default()
+        span(self.nests().map(|(_, to, nest)| (to, nest)), |level| level.to)
     }
 
     /// Iterates over its pieces in no particular order: the longest runs that are contiguous at
@@ -262,6 +263,20 @@ impl Message {
             (start, target, LoopNest::new(levels, element))
         })
     }
+}
+
+/// Returns the range from the first to the last byte of loops, of which `stride` is one end.
+fn span(
+    nests: impl Iterator<Item = (usize, LoopNest)>,
+    stride: impl Fn(&Level) -> usize,
+) -> Range<usize> {
+    let spans = nests.map(|(begin, nest)| {
+        let steps = nest.levels().iter().map(|level| (level.count - 1) * stride(level));
+        begin..begin + steps.sum::<usize>() + nest.run
+    });
+    spans
+        .reduce(|one, other| one.start.min(other.start)..one.end.max(other.end))
+        .unwrap_or_default()
 }
 
 fn indices(families: &[Family]) -> usize {

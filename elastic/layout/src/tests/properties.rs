@@ -124,6 +124,9 @@ proptest! {
                 let first = message.pieces().map(|piece| piece.to).min().unwrap_or_default();
                 let last = message.pieces().map(|piece| piece.to + piece.length).max();
                 prop_assert_eq!(message.target_span(), first..last.unwrap_or_default());
+                let first = message.pieces().map(|piece| piece.from).min().unwrap_or_default();
+                let last = message.pieces().map(|piece| piece.from + piece.length).max();
+                prop_assert_eq!(message.source_span(), first..last.unwrap_or_default());
             }
         }
     }

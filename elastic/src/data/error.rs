@@ -141,6 +141,26 @@ pub enum DataError {
         /// The state, and the call to make instead.
         reason: &'static str,
     },
+    /// A checkpoint cannot be written or read: the same on all ranks.
+    #[error("{call}: rank {rank}: {reason}")]
+    Files {
+        /// The call.
+        call: &'static str,
+        /// The first such rank.
+        rank: usize,
+        /// The file, and its fault.
+        reason: String,
+    },
+    /// The data of the ranks do not fit a checkpoint: the same on all ranks.
+    #[error("{call}: rank {rank}: {reason}")]
+    Unstored {
+        /// The call.
+        call: &'static str,
+        /// The first such rank.
+        rank: usize,
+        /// The name of the data, and the difference.
+        reason: String,
+    },
     /// An error of the communication library.
     #[error("move: {0}")]
     Group(#[from] GroupError),

@@ -84,25 +84,12 @@ impl Items {
     /// Returns the items by the rank that they belong to, in their order.
     pub fn by_owner(&mut self, ranks: usize) -> Result<Pieces, Refusal> {
         let bytes = &self.held.block.bytes()[..self.held.count * self.element];
-        let items = || bytes.chunks_exact(self.element);
-        let mut owners = reserved(self.held.count)?;
-        owners.resize(self.held.count, -1);
-        (self.owners)(bytes, ranks, &mut owners).map_err(Refusal::Unfit)?;
-        let mut counts = vec![0; ranks];
-        for (number, rank) in owners.iter().enumerate() {
-            let count = usize::try_from(*rank).ok().and_then(|rank| counts.get_mut(rank));
-            *count.ok_or_else(|| {
-                Refusal::Unfit(format!(
-                    "the owner of item {number} is rank {rank}, and there are {ranks} ranks"
-                ))
-            })? += 1;
-        }
-        let pieces = counts.into_iter().map(|count| reserved(count * self.element));
-        let mut pieces = pieces.collect::<Result<Vec<Vec<u8>>, _>>()?;
-        for (item, owner) in items().zip(owners) {
-            pieces[owner as usize].extend_from_slice(item);
-        }
-        Ok(pieces.into_iter().enumerate().filter(|(_, piece)| !piece.is_empty()).collect())
+        pieces(&mut self.owners, bytes, self.element, ranks)
+    }
+
+    /// Returns other items than this rank's by the rank that they belong to, in their order.
+    pub fn others_by_owner(&mut self, others: &Block, ranks: usize) -> Result<Pieces, Refusal> {
+        pieces(&mut self.owners, others.bytes(), self.element, ranks)
     }
 
     /// Returns memory for this number of bytes of items.
@@ -114,6 +101,33 @@ impl Items {
     pub fn replace(&mut self, room: Block, pieces: &[(usize, Vec<u8>)]) {
         self.held = Held::filled(room, pieces, self.element);
     }
+}
+
+fn pieces(
+    owners: &mut Owners,
+    bytes: &[u8],
+    element: usize,
+    ranks: usize,
+) -> Result<Pieces, Refusal> {
+    let count = bytes.len() / element;
+    let mut places = reserved(count)?;
+    places.resize(count, -1);
+    owners(bytes, ranks, &mut places).map_err(Refusal::Unfit)?;
+    let mut counts = vec![0; ranks];
+    for (number, rank) in places.iter().enumerate() {
+        let count = usize::try_from(*rank).ok().and_then(|rank| counts.get_mut(rank));
+        *count.ok_or_else(|| {
+            Refusal::Unfit(format!(
+                "the owner of item {number} is rank {rank}, and there are {ranks} ranks"
+            ))
+        })? += 1;
+    }
+    let pieces = counts.into_iter().map(|count| reserved(count * element));
+    let mut pieces = pieces.collect::<Result<Vec<Vec<u8>>, _>>()?;
+    for (item, owner) in bytes.chunks_exact(element).zip(places) {
+        pieces[owner as usize].extend_from_slice(item);
+    }
+    Ok(pieces.into_iter().enumerate().filter(|(_, piece)| !piece.is_empty()).collect())
 }
 
 impl Carry for Items {

@@ -138,6 +138,41 @@ impl Matrix {
         Self::new(described, rows)
     }
 
+    /// Packs all rows of this rank.
+    pub fn packed(&self) -> Result<Vec<u8>, Refusal> {
+        let own = self.rows.first..self.rows.first + self.rows.count();
+        self.rows.pack(&own, &self.described)
+    }
+
+    /// Returns the ranks among `old` ones that have rows of a rank among others.
+    pub fn holders(&self, old: usize, (rank, size): (usize, usize)) -> Vec<usize> {
+        let rows = self.described.rows;
+        let own = block_of(rows, size, rank);
+        let holds = |old_rank: &usize| !common(&own, &block_of(rows, old, *old_rank)).is_empty();
+        (0..old).filter(holds).collect()
+    }
+
+    /// Returns rows for a rank among others, packed, from all packed rows of a rank among `old` ones.
+    pub fn repacked(
+        &self,
+        packed: Vec<u8>,
+        (old_rank, old): (usize, usize),
+        (rank, size): (usize, usize),
+    ) -> Result<Vec<u8>, String> {
+        let mut there = Self::without_rows(self.described.clone());
+        let seats = Seats {
+            old_size: old,
+            new_size: old,
+            old_rank: Some(old_rank),
+            new_rank: Some(old_rank),
+        };
+        there.take(&seats, vec![(old_rank, packed)])?;
+        there.end_transfer(true);
+        let rows = self.described.rows;
+        let wanted = common(&block_of(rows, old, old_rank), &block_of(rows, size, rank));
+        there.rows.pack(&wanted, &self.described).map_err(|refusal| refusal.to_string())
+    }
+
     /// Number of ghost columns after the resize under way.
     pub fn next_ghosts(&self) -> usize {
         self.arrived.as_ref().map_or(0, |rows| rows.ghosts.len())
@@ -202,12 +237,12 @@ impl Carry for Matrix {
             let (lengths, rest) = bytes.split_at_checked(count * WORD).ok_or_else(unfit)?;
             let before = end;
             for length in words(lengths) {
-                end += length;
+                end = end.checked_add(length).ok_or_else(unfit)?;
                 pointers.push(end);
             }
             let (columns, values) =
-                rest.split_at_checked((end - before) * WORD).ok_or_else(unfit)?;
-            if values.len() != (end - before) * element {
+                rest.split_at_checked((end - before).saturating_mul(WORD)).ok_or_else(unfit)?;
+            if values.len() != (end - before) * element || words(columns).any(|it| it >= rows) {
                 return Err(unfit());
             }
             parts.push((columns, values));

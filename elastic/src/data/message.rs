@@ -179,9 +179,9 @@ pub(super) struct Agreed {
     pub next: u64,
 }
 
-/// Returns the arrays and matrices to move.
-pub(super) fn agreed(all: &[HeldArrays]) -> Result<Agreed, DataError> {
-    let disagree = |rank, reason| Err(DataError::Disagree { call: "move", rank, reason });
+/// Returns the arrays and matrices that a call is about.
+pub(super) fn agreed(call: &'static str, all: &[HeldArrays]) -> Result<Agreed, DataError> {
+    let disagree = |rank, reason| Err(DataError::Disagree { call, rank, reason });
     for (rank, holds) in all.iter().enumerate() {
         if let Some(reason) = &holds.reason {
             return disagree(rank, reason.clone());
@@ -308,7 +308,7 @@ mod tests {
     }
 
     fn reason(all: &[HeldArrays]) -> (usize, String) {
-        match agreed(all) {
+        match agreed("move", all) {
             Err(DataError::Disagree { rank, reason, .. }) => (rank, reason),
             other => panic!("{other:?}"),
         }
@@ -317,8 +317,8 @@ mod tests {
     #[test]
     fn equal_registrations_and_empty_joiners_agree() {
         let all = [holds(Some(&["a", "b"])), holds(Some(&["a", "b"])), holds(None)];
-        assert_eq!(agreed(&all).unwrap().arrays.len(), 2);
-        assert_eq!(agreed(&[holds(None)]).unwrap(), Agreed::default());
+        assert_eq!(agreed("move", &all).unwrap().arrays.len(), 2);
+        assert_eq!(agreed("move", &[holds(None)]).unwrap(), Agreed::default());
     }
 
     #[test]
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(rank, 2);
         assert!(said.starts_with("its matrices are none, and on rank 0 `A` (7 rows"), "{said}");
         all[2].matrices = vec![described(7)];
-        assert_eq!(agreed(&all).unwrap().matrices, [described(7)]);
+        assert_eq!(agreed("move", &all).unwrap().matrices, [described(7)]);
     }
 
     #[test]
@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(rank, 1);
         assert!(said.starts_with("its items of `ants` have 16 bytes, and on rank 0 8"), "{said}");
         let all = [items(8, holds(Some(&[]))), items(8, holds(None))];
-        assert_eq!(agreed(&all), Ok(Agreed::default()));
+        assert_eq!(agreed("move", &all), Ok(Agreed::default()));
     }
 
     #[test]

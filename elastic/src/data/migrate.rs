@@ -2,10 +2,11 @@
 
 use quo::group::WaitLimits;
 
+use super::block::Block;
 use super::element::{elements, elements_mut};
 use super::items::{Items, Owners};
 use super::message::TAG_OF_ITEMS;
-use super::pieces::{PassError, pass};
+use super::pieces::{PassError, Pieces, Refusal, pass};
 use super::{DataError, Element, Registry};
 
 impl Registry {
@@ -156,10 +157,24 @@ impl Registry {
     ) -> Result<(), DataError> {
         let (rank, size) = self.seat.ok_or(DataError::NoRank { call })?;
         let at = self.items_of(call, name)?;
-        let items = &mut self.items[at];
-        let (given, element) = (items.by_owner(size), items.element);
+        let given = self.items[at].by_owner(size);
+        let (pieces, room) = self.pass_items(call, at, (rank, given), limits)?;
+        self.items[at].replace(room, &pieces);
+        Ok(())
+    }
+
+    /// Passes pieces of items of a list to their owners. Returns the pieces for this rank, and memory
+    /// of their size. Collective over the ranks, which are connected.
+    pub(super) fn pass_items(
+        &self,
+        call: &'static str,
+        at: usize,
+        (rank, given): (usize, Result<Pieces, Refusal>),
+        limits: &WaitLimits<'_>,
+    ) -> Result<(Pieces, Block), DataError> {
+        let Items { name, element, .. } = &self.items[at];
         let passed = match &self.halo_group {
-            Some(group) => pass(call, group, given, (TAG_OF_ITEMS, element), Items::room, limits),
+            Some(group) => pass(call, group, given, (TAG_OF_ITEMS, *element), Items::room, limits),
             None => given
                 .and_then(|given| {
                     let room = Items::room(given.iter().map(|(_, piece)| piece.len()).sum())?;
@@ -172,9 +187,7 @@ impl Registry {
                 "its items of `{name}` have {found} bytes, and on rank 0 {first}: register items of one size everywhere"
             )
         };
-        let (pieces, room) = passed.map_err(|error| error.of(call, name, differs))?;
-        items.replace(room, &pieces);
-        Ok(())
+        passed.map_err(|error| error.of(call, name, differs))
     }
 
     fn items_of(&self, call: &'static str, name: &str) -> Result<usize, DataError> {

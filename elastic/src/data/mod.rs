@@ -43,12 +43,14 @@
 //! | lists of items such as particles: on a rank; their ways to owners | `items.rs`, `migrate.rs` |
 //! | arrays along the nonzeros of a sparse matrix | `compressed.rs`, `matrix_index.rs` |
 //! | data that only the program understands | `carry.rs` |
+//! | data in a folder, for a later job | `checkpoint/` |
 //!
-//! floors: error < element < pattern < block < matrix_index < message < pieces < array_transfer < carry < matrix < items < halo < registry < exchange < vectors < migrate < compressed < moving < once
+//! floors: error < element < pattern < block < matrix_index < message < pieces < array_transfer < carry < matrix < items < halo < registry < exchange < vectors < migrate < compressed < checkpoint < moving < once
 
 mod array_transfer;
 mod block;
 mod carry;
+mod checkpoint;
 mod compressed;
 mod element;
 mod error;

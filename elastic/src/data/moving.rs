@@ -70,7 +70,7 @@ impl<'a> Move<'a> {
         };
         let holds = registry.holds(change.node, seats.old_rank.is_some());
         let all = change.exchange(&group, &holds)?;
-        let Agreed { arrays: mut described, matrices, next } = agreed(&all)?;
+        let Agreed { arrays: mut described, matrices, next } = agreed("move", &all)?;
         if seats.old_rank.is_none() {
             registry.matrices = matrices.into_iter().map(Matrix::without_rows).collect();
         }

@@ -1,4 +1,6 @@
-//! Arrays that follow a resize.
+//! Arrays that follow a resize, and checkpoints of them.
+
+use std::path::Path;
 
 use quo::group::{Group as _, WaitLimits};
 
@@ -102,6 +104,122 @@ impl World {
         self.connect(CALL)?;
         let liveness = self.liveness();
         unhurried(&liveness, |limits| self.data.migrate_within(CALL, name, limits))
+            .map_err(failed(CALL))
+    }
+
+    /// Writes all arrays, sparse matrices and lists of items to a folder, with the state of rank 0,
+    /// such as the number of the step. Each rank writes its own part. The folder is made if it does
+    /// not exist, readable by this user only, and has one checkpoint: the one before is removed once
+    /// the new one is complete and on the storage device. If the call fails, or a process or the
+    /// machine does, the one before remains. Ranks on several nodes need a folder that all share.
+    /// Collective over the world.
+    ///
+    /// ```no_run
+    /// use elastic::{Error, Status, World, WorldOptions};
+    /// # fn initialise(_world: &mut World) {}
+    /// # fn main() -> Result<(), Error> {
+    /// let mut world = World::create(WorldOptions::new())?;
+    /// let mut step = 0;
+    /// if world.status() == Status::New && !world.restore("checkpoints", &mut step)? {
+    ///     initialise(&mut world); // registers arrays
+    /// }
+    /// world.run(&mut step, |world, step| {
+    ///     world.exchange_halo("field")?; // and the rest of a step
+    ///     *step += 1;
+    ///     if *step % 100 == 0 {
+    ///         world.checkpoint("checkpoints", step)?;
+    ///     }
+    ///     Ok::<_, Error>(*step < 1000)
+    /// })?;
+    /// world.end()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The same on all ranks: [`Error::Data`] with [`DataError::Files`] if a file cannot be written,
+    /// [`DataError::Unstored`] for a callback, whose data only the program knows, and during an
+    /// exchange of ghost cells, [`DataError::Disagree`] if ranks have registered different data.
+    /// [`Error::InvalidState`] in a process that is no rank or is in a resize, [`Error::Group`] if a
+    /// rank has ended.
+    pub fn checkpoint<S: serde::Serialize>(
+        &mut self,
+        folder: impl AsRef<Path>,
+        state: &S,
+    ) -> Result<(), Error> {
+        let state = match self.rank() {
+            0 => serde_json::to_vec(state),
+            _ => Ok(Vec::new()),
+        };
+        let state = state.map_err(|error| format!("cannot serialise the state: {error}"));
+        self.checkpoint_bytes(folder.as_ref(), state)
+    }
+
+    /// Writes a checkpoint as [`checkpoint`](Self::checkpoint) does, with bytes of rank 0 as its
+    /// state. A rank may give a reason against it instead. Collective over the world.
+    ///
+    /// # Errors
+    /// As there, and [`DataError::Unstored`] with the first reason.
+    pub fn checkpoint_bytes(
+        &mut self,
+        folder: &Path,
+        state: Result<Vec<u8>, String>,
+    ) -> Result<(), Error> {
+        const CALL: &str = "checkpoint";
+        self.connect(CALL)?;
+        let liveness = self.liveness();
+        unhurried(&liveness, |limits| self.data.write_checkpoint(folder, state, limits))
+            .map_err(failed(CALL))
+    }
+
+    /// Reads the data of a checkpoint that any number of ranks has written, and sets the state.
+    /// Returns false if the folder has no complete checkpoint, or there is no such folder: nothing
+    /// has changed then, as after an error.
+    ///
+    /// Arrays, sparse matrices and vectors that are not registered are registered, as on a joiner;
+    /// those that are get the values of the checkpoint, in the pattern with which they are
+    /// registered here. Lists of items are registered before, because they need the function of
+    /// their owners; items go to their owners. Ghost cells are zero afterwards, and an address from
+    /// before is not valid. Collective over the world.
+    ///
+    /// # Errors
+    /// The same on all ranks: [`Error::Data`] with [`DataError::Files`] if a file cannot be read, is
+    /// missing or was changed; [`DataError::Unstored`] if registered data are not in the
+    /// checkpoint, or differ from it, if a list is not registered, for a state of another type, and
+    /// for a callback; otherwise as [`checkpoint`](Self::checkpoint) and
+    /// [`migrate`](Self::migrate).
+    pub fn restore<S: for<'b> serde::Deserialize<'b>>(
+        &mut self,
+        folder: impl AsRef<Path>,
+        state: &mut S,
+    ) -> Result<bool, Error> {
+        let mut found = None;
+        let is_restored = self.restore_bytes(folder.as_ref(), |bytes| {
+            let read = serde_json::from_slice(bytes);
+            found = Some(read.map_err(|error| {
+                format!("the state of the checkpoint is of another type: {error}: restore it with the program that wrote it")
+            })?);
+            Ok(())
+        })?;
+        if let Some(found) = found.filter(|_| is_restored) {
+            *state = found;
+        }
+        Ok(is_restored)
+    }
+
+    /// Reads a checkpoint as [`restore`](Self::restore) does. `accept` gets the bytes of the state
+    /// before anything changes, and may refuse them with a reason. Collective over the world.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn restore_bytes(
+        &mut self,
+        folder: &Path,
+        accept: impl FnOnce(&[u8]) -> Result<(), String>,
+    ) -> Result<bool, Error> {
+        const CALL: &str = "restore";
+        self.connect(CALL)?;
+        let liveness = self.liveness();
+        unhurried(&liveness, |limits| self.data.read_checkpoint(folder, accept, limits))
             .map_err(failed(CALL))
     }
 

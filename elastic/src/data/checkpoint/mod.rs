@@ -160,8 +160,9 @@ impl Registry {
         limits: &WaitLimits<'_>,
     ) -> Result<(), DataError> {
         let (rank, size) = self.seat.ok_or(DataError::NoRank { call: CHECKPOINT })?;
-        let state = self.check_storable(path).and_then(|()| state.map_err(Fault::Data));
-        let begun = state.and_then(|state| match rank {
+        let state = state.map_err(Fault::Data);
+        let storable = state.and_then(|state| self.check_storable(path).map(|()| state));
+        let begun = storable.and_then(|state| match rank {
             0 => Ok(Some(Begun::new(path, state)?)),
             _ => Ok(None),
         });

@@ -1620,6 +1620,74 @@ QUO_world_migrate(QUO_world w,
                   const char *name);
 
 /**
+ * Writes all arrays, matrices, vectors and lists of items to a folder, with the state of rank 0, such as the number of
+ * the step. Each rank writes its own part. The folder is made if it does not exist, for this user only, and has one
+ * checkpoint: the one before is removed once the new one is complete and on the storage device. If the call fails, or a
+ * process or the machine does, the one before remains. Ranks on several nodes need a folder that all nodes share.
+ * Collective over the world; waits for other ranks as long as they compute.
+ *
+ * @code{.c}
+ * int step = 0, restored = 0;
+ * QUO_world_status(w, &status);
+ * if (QUO_WORLD_NEW == status) {
+ *     QUO_world_restore(w, "checkpoints", &step, sizeof(step), &restored); // of any number of ranks
+ *     if (!restored) initialise(w); // adds arrays and sets their values
+ * }
+ * // ... and in the loop
+ * if (0 == step % 100) QUO_world_checkpoint(w, "checkpoints", &step, sizeof(step));
+ * @endcode
+ *
+ * @param[in] w      A world.
+ * @param[in] folder The same for all ranks.
+ * @param[in] state  Bytes of rank 0, which QUO_world_restore() gives to all. NULL if length is 0.
+ * @param[in] length Number of bytes.
+ * @retval QUO_SUCCESS         The checkpoint is complete.
+ * @retval QUO_ERR_SYS         A file cannot be written, such as on a full disk, or another job uses the folder.
+ * @retval QUO_ERR_INVLD_ARG   An argument is NULL, there are callbacks of QUO_world_carry(), whose data only the program
+ *                             knows, or an exchange of ghost cells has begun.
+ * @retval QUO_ERR_DISAGREE    Ranks have added different data. These three are the same on all ranks.
+ * @retval QUO_ERR_STATE       This process is no rank, or in a resize.
+ * @retval QUO_ERR_DEAD_MEMBER A rank of this node has ended.
+ * @retval QUO_ERR_MPI         MPI failed.
+ */
+int
+QUO_world_checkpoint(QUO_world w,
+                     const char *folder,
+                     const void *state,
+                     size_t length);
+
+/**
+ * Reads the data of a checkpoint that any number of ranks has written. Arrays, matrices and vectors that this world does
+ * not have are added, as on a joiner; those that it has get the values of the checkpoint, in the layout that they have
+ * here. Lists of items are added before, because they need the function of their owners; items go to their owners.
+ * Ghost cells are zero afterwards, and addresses from before are not valid. Collective over the world; waits for other
+ * ranks as long as they compute.
+ *
+ * @param[in]  w            A world.
+ * @param[in]  folder       The same for all ranks.
+ * @param[out] state        The state of the checkpoint; unchanged without one. NULL if length is 0.
+ * @param[in]  length       Number of its bytes, as in QUO_world_checkpoint().
+ * @param[out] out_restored 1, or 0 if the folder has no complete checkpoint or does not exist: nothing has changed.
+ * @retval QUO_SUCCESS         out_restored says whether there was a checkpoint.
+ * @retval QUO_ERR_SYS         A file cannot be read, is missing, or was changed.
+ * @retval QUO_ERR_INVLD_ARG   An argument is NULL, length is not that of the checkpoint, a list of the checkpoint has not
+ *                             been added, data of this world differ from the checkpoint or are not in it, there are
+ *                             callbacks of QUO_world_carry(), an exchange of ghost cells has begun, or an owner is no rank.
+ * @retval QUO_ERR_DISAGREE    Ranks have added different data.
+ * @retval QUO_ERR_OOR         A rank has no memory for its items. These four are the same on all ranks, and nothing has
+ *                             changed.
+ * @retval QUO_ERR_STATE       This process is no rank, or in a resize.
+ * @retval QUO_ERR_DEAD_MEMBER A rank of this node has ended.
+ * @retval QUO_ERR_MPI         MPI failed.
+ */
+int
+QUO_world_restore(QUO_world w,
+                  const char *folder,
+                  void *state,
+                  size_t length,
+                  int *out_restored);
+
+/**
  * Removes an array, a matrix, a list of items or callbacks. Local; called alike by all, outside of resizes.
  *
  * @param[in] w    A world.

@@ -273,6 +273,23 @@ public:
         detail::check(QUO_world_array_swap(handle_, name, other));
     }
 
+    /** As QUO_world_checkpoint(). */
+    template <class State>
+    void checkpoint(const char *folder, const State &state)
+    {
+        static_assert(std::is_trivially_copyable_v<State>, "the state is written as bytes");
+        detail::check(QUO_world_checkpoint(handle_, folder, &state, sizeof(state)));
+    }
+    /** As QUO_world_restore(). Returns false if there is no checkpoint. */
+    template <class State>
+    bool restore(const char *folder, State &state)
+    {
+        static_assert(std::is_trivially_copyable_v<State>, "the state is read as bytes");
+        int restored = 0;
+        detail::check(QUO_world_restore(handle_, folder, &state, sizeof(state), &restored));
+        return 0 != restored;
+    }
+
     /** As QUO_world_run(): calls step() until it returns false. An exception of it leaves this call. */
     template <class State, class Step>
     void run(State &state, Step &&step)

@@ -8,6 +8,7 @@ module quo_elastic
   use quo_world_arrays
   use quo_world_matrices
   use quo_world_lists
+  use quo_world_checkpoints
   use quo_psets
   implicit none
   public

@@ -333,6 +333,21 @@ module quo_elastic_c
       type(c_ptr), value :: w
       character(kind=c_char), intent(in) :: name(*)
     end function c_world_migrate
+    integer(c_int) function c_world_checkpoint(w, folder, state, length) &
+      bind(c, name="QUO_world_checkpoint")
+      import :: c_char, c_int, c_ptr, c_size_t
+      type(c_ptr), value :: w, state
+      character(kind=c_char), intent(in) :: folder(*)
+      integer(c_size_t), value :: length
+    end function c_world_checkpoint
+    integer(c_int) function c_world_restore(w, folder, state, length, restored) &
+      bind(c, name="QUO_world_restore")
+      import :: c_char, c_int, c_ptr, c_size_t
+      type(c_ptr), value :: w, state
+      character(kind=c_char), intent(in) :: folder(*)
+      integer(c_size_t), value :: length
+      integer(c_int), intent(inout) :: restored
+    end function c_world_restore
     integer(c_int) function c_world_array_remove(w, name) bind(c, name="QUO_world_array_remove")
       import :: c_char, c_int, c_ptr
       type(c_ptr), value :: w

@@ -370,6 +370,8 @@ FUNCTIONS: List[Tuple[str, List[Any]]] = [
     ("QUO_world_items", [_object, c_char_p, POINTER(c_void_p), POINTER(c_size_t)]),
     ("QUO_world_items_resize", [_object, c_char_p, c_size_t]),
     ("QUO_world_migrate", [_object, c_char_p]),
+    ("QUO_world_checkpoint", [_object, c_char_p, c_void_p, c_size_t]),
+    ("QUO_world_restore", [_object, c_char_p, c_void_p, c_size_t, _int_out]),
 ]
 
 _loaded: Optional[ctypes.CDLL] = None

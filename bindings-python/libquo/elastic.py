@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import pickle
 from ctypes import c_int, c_longlong
 from types import TracebackType
@@ -67,6 +68,9 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
 T = TypeVar("T")
+
+#: Bytes for the pickled state of a checkpoint; what is behind it is not read.
+_STATE = 16384
 
 
 class World(Handle):
@@ -472,6 +476,64 @@ class World(Handle):
         can become ranks, parked ones included. Needs NumPy.
         """
         return Items.added(self, name, dtype, owners)
+
+    # Checkpoints
+
+    def checkpoint(self, folder: Union[str, "os.PathLike[str]"], state: Any) -> None:
+        """Writes all arrays, matrices, vectors and items to a folder, with the state of rank 0.
+
+        The state, which is not ``None``, is pickled, in at most 16 KiB: larger values are arrays.
+        Each rank writes its own part. The folder is made if it does not exist, and has one
+        checkpoint: the one before is removed once the new one is complete and on the storage device.
+        Ranks on several nodes need a folder that all share. Collective over the world::
+
+            state = world.restore("checkpoints") if world.status == Status.NEW else None
+            if state is None:
+                state = {"step": 0}
+                if world.status == Status.NEW:
+                    initialise(world)
+            for state in world.run(state):
+                ...
+                if state["step"] % 100 == 0:
+                    world.checkpoint("checkpoints", state)
+        """
+        place, failure = None, None
+        try:
+            data = _pickled(state) if self.rank == 0 else b""
+            place = ctypes.create_string_buffer(data, _STATE)
+        except Exception as found:  # noqa: BLE001
+            # This rank takes part without a state, so that the call fails on all ranks.
+            failure = found
+        path = library.encoded(os.fspath(folder))
+        try:
+            library.call("QUO_world_checkpoint", self._handle, path, place, _STATE)
+        except Error as error:
+            if failure is not None:
+                raise error from failure
+            raise
+
+    def restore(self, folder: Union[str, "os.PathLike[str]"]) -> Any:
+        """Reads a checkpoint that any number of ranks has written, and returns its state.
+
+        Returns ``None`` if the folder has no checkpoint; then nothing has changed. Arrays, matrices
+        and vectors that the world does not have are added, as on a rank that joins; those that it has
+        get their values. Items are added before, with their function for owners. What
+        :attr:`~Array.local` returned before must not be touched. Collective over the world.
+        """
+        place, restored = ctypes.create_string_buffer(_STATE), c_int()
+        path = library.encoded(os.fspath(folder))
+        self._move("QUO_world_restore", path, place, _STATE, restored)
+        return pickle.loads(place.raw) if restored.value else None
+
+
+def _pickled(state: Any) -> bytes:
+    """Returns the bytes of a state that fit into a checkpoint."""
+    if state is None:
+        raise TypeError("checkpoint: the state is None, which restore returns without a checkpoint")
+    data = pickle.dumps(state)
+    if len(data) > _STATE:
+        raise ValueError(f"checkpoint: the state has {len(data)} bytes; at most {_STATE}: use arrays")
+    return data
 
 
 class Window:

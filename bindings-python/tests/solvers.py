@@ -1,5 +1,9 @@
 """Sparse matrices and items while a world grows and shrinks: products and items stay right."""
 
+import pathlib
+import shutil
+import tempfile
+
 import numpy
 from check import expect, expect_raises, run
 from mpi4py import MPI
@@ -119,6 +123,28 @@ def check_shapes(world):
     far.remove()
 
 
+def check_checkpoint(world, state):
+    """What was written is there again, on any number of ranks; a state of one rank that fails fails on all."""
+    comm = world.comm
+    place = comm.bcast(tempfile.mkdtemp() if world.rank == 0 else None)
+    expect(world.restore(place) is None, "a checkpoint that nobody has written")
+    refused = None if world.rank == 0 else state
+    error = expect_raises(libquo.InvalidArgumentError, "rank 0", world.checkpoint, place, refused)
+    expect(isinstance(error.__cause__, TypeError) == (world.rank == 0), f"{error.__cause__!r}")
+    large = expect_raises(libquo.InvalidArgumentError, "rank 0", world.checkpoint, place, b"*" * 20000)
+    expect(isinstance(large.__cause__, ValueError) == (world.rank == 0), f"{large.__cause__!r}")
+    world.checkpoint(pathlib.Path(place), state)
+    world.array("x").local[:] = -1
+    world.matrix("A").part.values[:] = -1
+    world.particles.resize(0)
+    expect(world.restore(place) == state, "another state")
+    check_matrix(world)
+    check_items(world)
+    comm.Barrier()
+    if world.rank == 0:
+        shutil.rmtree(place)
+
+
 def main():
     launched = MPI.COMM_WORLD.size
     sizes = [launched, 1, max(1, launched - 1), launched]
@@ -139,6 +165,7 @@ def main():
             check_items(world)
             check_failure(world)
             if world.size == sizes[state["reached"]]:
+                check_checkpoint(world, state)
                 seen.append(world.size)
                 state["reached"] += 1
                 if state["reached"] == len(sizes):

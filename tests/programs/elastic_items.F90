@@ -1,5 +1,5 @@
-! A list of numbers follows its owners through resizes and migrations: `mpirun -n 4 elastic_items`. Each rank checks
-! that its items are its own, and rank 0 that none is lost.
+! A list of numbers follows its owners through resizes, migrations and a checkpoint in a folder:
+! `mpirun -n 4 elastic_items FOLDER`. Each rank checks that its items are its own, and rank 0 that none is lost.
 module numbers
   use, intrinsic :: iso_c_binding
   use mpi
@@ -60,6 +60,27 @@ contains
     if (total /= ALL) wrong = wrong + 1
   end subroutine check
 
+  ! Writes the items to a folder, and has them again after they are gone.
+  subroutine write_and_read(w)
+    type(c_ptr), intent(in) :: w
+    character(len=4096) :: folder
+    integer(c_int) :: ierr, number
+    logical :: restored
+    call get_command_argument(1, folder)
+    number = 0
+    call quo_world_restore(w, trim(folder) // "/none", number, restored, ierr)
+    call need(ierr)
+    if (restored .or. number /= 0) wrong = wrong + 1
+    call quo_world_checkpoint(w, trim(folder), 7_c_int, ierr)
+    call need(ierr)
+    call quo_world_items_resize(w, "numbers", 0_c_size_t, ierr)
+    call need(ierr)
+    call quo_world_restore(w, trim(folder), number, restored, ierr)
+    call need(ierr)
+    if (.not. restored .or. number /= 7) wrong = wrong + 1
+    call check(w)
+  end subroutine write_and_read
+
   integer(c_int) function step(w, data) bind(c)
     type(c_ptr), value :: w, data
     real(c_double), pointer :: found(:)
@@ -77,6 +98,7 @@ contains
     call need(ierr)
     call check(w)
     if (ranks == SIZES(now)) then
+      call write_and_read(w)
       now = now + 1
       if (now > size(SIZES)) then
         step = 0

@@ -257,12 +257,23 @@ fn in_c_items_follow_their_owners_and_none_is_lost() -> Result<()> {
     is_ok(&in_c("items", 4, &[])?)
 }
 
+fn in_c_a_checkpoint_of_three_ranks_is_restored_on_others() -> Result<()> {
+    let place = tempfile::tempdir()?;
+    let folder = place.path().join("checkpoints").display().to_string();
+    is_ok(&in_c("checkpoints", 3, &[&folder, "write"])?)?;
+    [1, 2, 4]
+        .into_iter()
+        .try_for_each(|ranks| is_ok(&in_c("checkpoints", ranks, &[&folder, "read"])?))
+}
+
 fn failure_of_one_rank_reaches_all_and_loses_no_item() -> Result<()> {
     is_ok(&in_c("agreed", 3, &[])?)
 }
 
 fn in_fortran_items_follow_their_owners_and_none_is_lost() -> Result<()> {
-    is_ok(&in_fortran("tests/programs/elastic_items.F90", &[], 4, &[])?)
+    let place = tempfile::tempdir()?;
+    let folder = place.path().join("checkpoints").display().to_string();
+    is_ok(&in_fortran("tests/programs/elastic_items.F90", &[], 4, &[&folder])?)
 }
 
 /// Checks that a program has gone through all sizes, and found its cells right.
@@ -322,6 +333,7 @@ quo_tests::suite! {
     in_c_cells_edges_and_ghost_cells_are_right_after_resizes
     in_c_items_follow_their_owners_and_none_is_lost
     in_fortran_items_follow_their_owners_and_none_is_lost
+    in_c_a_checkpoint_of_three_ranks_is_restored_on_others
     failure_of_one_rank_reaches_all_and_loses_no_item
     in_c_matrix_rows_and_ghosts_are_right_after_all_resizes
     in_fortran_cells_edges_and_ghost_cells_are_right_after_resizes

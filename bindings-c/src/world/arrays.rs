@@ -1,14 +1,15 @@
-//! Arrays that belong to the world.
+//! Arrays that belong to the world, and checkpoints of all its data.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
+use std::path::Path;
 
 use elastic::data::{Grids, Pattern};
 use elastic::layout::{Compressed, Grid, Halo, Ranks, Storage};
 
 use super::{Open, invalid_state, with};
 use crate::guard::{Failure, entry};
-use crate::types::{Growing, In, QUO_world_t, RawOut, Sizes, Text};
+use crate::types::{Bytes, Growing, In, QUO_world_t, RawOut, Sizes, Text};
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -393,6 +394,79 @@ pub extern "C" fn QUO_world_array_remove(w: *mut QUO_world_t, name: Text) -> c_i
                 return Err(invalid_state("arrays are removed outside of resizes"));
             }
             open.data_mut()?.remove(&name)?;
+            Ok(())
+        })
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_checkpoint(
+    w: *mut QUO_world_t,
+    folder: Text,
+    state: Bytes,
+    length: usize,
+) -> c_int {
+    entry("QUO_world_checkpoint", || {
+        with(w, |open| {
+            let (folder, state) = (folder.read("folder"), state.read("state", length));
+            // A rank with a wrong argument takes part, so that no rank waits for it.
+            let (path, state) = match (folder, state) {
+                (Ok(path), Ok(state)) => (path, Ok(state)),
+                (Err(failure), _) | (_, Err(failure)) => {
+                    (String::new(), Err(failure.text().to_owned()))
+                }
+            };
+            if open.is_serial() {
+                open.data_mut()?.checkpoint_bytes(Path::new(&path), state)?;
+                return Ok(());
+            }
+            open.world_mut()?.checkpoint_bytes(Path::new(&path), state)?;
+            Ok(())
+        })
+    })
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn QUO_world_restore(
+    w: *mut QUO_world_t,
+    folder: Text,
+    state: Bytes,
+    length: usize,
+    out_restored: RawOut<c_int>,
+) -> c_int {
+    entry("QUO_world_restore", || {
+        with(w, |open| {
+            let (folder, place) = (folder.read("folder"), out_restored.checked("out_restored"));
+            let given = state.read("state", length).map(drop);
+            let wrong = given.as_ref().err().or(place.as_ref().err());
+            let wrong = wrong.map(|failure| failure.text().to_owned());
+            let mut found = Vec::new();
+            // As above: its reason is that of all ranks.
+            let accept = |bytes: &[u8]| {
+                if let Some(text) = wrong {
+                    return Err(text);
+                }
+                if bytes.len() != length {
+                    let written = bytes.len();
+                    return Err(format!(
+                        "the state of the checkpoint has {written} bytes, and length is {length}: restore it with the program that wrote it"
+                    ));
+                }
+                found = bytes.to_vec();
+                Ok(())
+            };
+            let path = Path::new(folder.as_deref().unwrap_or_default());
+            let restored = if open.is_serial() {
+                open.data_mut()?.restore_bytes(path, accept)?
+            } else {
+                open.world_mut()?.restore_bytes(path, accept)?
+            };
+            let place = place?;
+            given?;
+            if restored {
+                state.write(&found);
+            }
+            place.set(c_int::from(restored));
             Ok(())
         })
     })

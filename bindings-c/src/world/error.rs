@@ -23,11 +23,13 @@ fn of_data(error: DataError) -> Failure {
         DataError::Unknown { .. } => Code::NotFound,
         DataError::Memory { .. } => Code::OutOfResources,
         DataError::Disagree { .. } => Code::Disagree,
+        DataError::Files { .. } => Code::System,
         DataError::Twice { .. }
         | DataError::Element { .. }
         | DataError::Length { .. }
         | DataError::Rows { .. }
         | DataError::Unlike { .. }
+        | DataError::Unstored { .. }
         | DataError::Layout { .. } => Code::InvalidArgument,
         _ => Code::Error,
     };

@@ -2,6 +2,9 @@
 #include "check.hpp"
 #include "quo-elastic.hpp"
 
+#include <filesystem>
+#include <stdlib.h> // mkdtemp
+
 namespace {
 
 using quo::Halo;
@@ -133,6 +136,34 @@ owners_are_constant_objects_or_functions(World &world)
 }
 
 void
+checkpoint_brings_values_and_state_back(World &world)
+{
+    char folder[] = "/tmp/quo-checkpoint-XXXXXX";
+    if (0 == world.rank()) CHECK(nullptr != mkdtemp(folder));
+    MPI_Bcast(folder, sizeof(folder), MPI_CHAR, 0, world.comm());
+    world.add<double>("kept", {30});
+    Part<double> kept = world.part<double>("kept");
+    for (std::size_t i = 0; i < kept.columns; ++i) kept(0, i) = 1.5;
+    struct {
+        int step;
+        double time;
+    } state = {3, 0.25};
+    CHECK(!world.restore(folder, state));
+    world.checkpoint(folder, state);
+    state = {0, 0.0};
+    for (std::size_t i = 0; i < kept.columns; ++i) kept(0, i) = 0;
+    CHECK(world.restore(folder, state));
+    CHECK_EQUAL(state.step, 3);
+    CHECK_EQUAL(state.time, 0.25);
+    kept = world.part<double>("kept");
+    for (std::size_t i = 0; i < kept.columns; ++i) CHECK_EQUAL(kept(0, i), 1.5);
+    int number = 0;
+    CHECK_THROWS(world.restore(folder, number), RecoverableError, invalid_argument, "length is 4");
+    MPI_Barrier(world.comm());
+    if (0 == world.rank()) std::filesystem::remove_all(folder);
+}
+
+void
 loops_end_with_false_or_with_an_exception(World &world)
 {
     struct {
@@ -170,6 +201,7 @@ main(int argc, char **argv)
         rows_are_multiplied_with_elements_of_other_ranks(world);
         items_are_with_their_owners(world);
         owners_are_constant_objects_or_functions(world);
+        checkpoint_brings_values_and_state_back(world);
         loops_end_with_false_or_with_an_exception(world);
         world.end();
         CHECK(nullptr == world.handle());

@@ -1669,7 +1669,7 @@ QUO_world_checkpoint(QUO_world w,
  * @param[in]  length       Number of its bytes, as in QUO_world_checkpoint().
  * @param[out] out_restored 1, or 0 if the folder has no complete checkpoint or does not exist: nothing has changed.
  * @retval QUO_SUCCESS         out_restored says whether there was a checkpoint.
- * @retval QUO_ERR_SYS         A file cannot be read, is missing, or was changed.
+ * @retval QUO_ERR_SYS         A file cannot be read, is missing, or was changed, or a rank has no memory for its data.
  * @retval QUO_ERR_INVLD_ARG   An argument is NULL, length is not that of the checkpoint, a list of the checkpoint has not
  *                             been added, data of this world differ from the checkpoint or are not in it, there are
  *                             callbacks of QUO_world_carry(), an exchange of ghost cells has begun, or an owner is no rank.

@@ -317,7 +317,7 @@ fn obey(world: &mut World, word: &str, folder: &Path, time: &mut u64) -> Result<
                 world.data_mut().register_bytes(name, element, pattern)?;
             }
             world.data_mut().register_compressed_bytes("nonzeros", 8, &index()?)?;
-            // Rows without elements: those of the checkpoint replace them.
+            // Rows without elements, which the rows of the checkpoint replace.
             let pointers = vec![0; own_rows(rank, size).len() + 1];
             world.data_mut().register_matrix::<f64>("A", ROWS, &pointers, &[], &[])?;
         }

@@ -137,7 +137,7 @@ impl World {
     ///
     /// # Errors
     /// The same on all ranks: [`Error::Data`] with [`DataError::Files`] if a file cannot be written,
-    /// [`DataError::Unstored`] for a callback, whose data only the program knows, and during an
+    /// [`DataError::Unstored`] for a callback, because only the program knows its data, and during an
     /// exchange of ghost cells, [`DataError::Disagree`] if ranks have registered different data.
     /// [`Error::InvalidState`] in a process that is no rank or is in a resize, [`Error::Group`] if a
     /// rank has ended.
@@ -176,7 +176,7 @@ impl World {
     /// has changed then, as after an error.
     ///
     /// Arrays, sparse matrices and vectors that are not registered are registered, as on a joiner;
-    /// those that are get the values of the checkpoint, in the pattern with which they are
+    /// registered ones get the values of the checkpoint, in the pattern with which they are
     /// registered here. Lists of items are registered before, because they need the function of
     /// their owners; items go to their owners. Ghost cells are zero afterwards, and an address from
     /// before is not valid. Collective over the world.

@@ -268,6 +268,13 @@ impl Folder {
     }
 }
 
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A child that another thread is forking has the descriptor for a moment longer.
+        let _ = flock(&self.file, FlockOperation::NonBlockingUnlock);
+    }
+}
+
 /// Checks that an open file is a regular one of this user without a second name.
 pub(crate) fn own(file: &File, path: &Path) -> Result<()> {
     let found = fstat(file)?;

@@ -1,5 +1,5 @@
-//! Files of a checkpoint: each rank writes its own, whose end is a table of sections with their
-//! checksums.
+//! Files of a checkpoint: each rank writes its own, with a table of sections and their checksums at
+//! the end.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -136,7 +136,7 @@ pub(super) fn publish(
     let written = folder.create(NEXT_MANIFEST).and_then(|mut file| {
         put(&mut file, 0, manifest)?;
         file.sync_all()?;
-        // The names of the files come before the manifest that refers to them.
+        // The names of the files are stored before the manifest that refers to them.
         folder.sync()?;
         folder.rename(NEXT_MANIFEST, MANIFEST)
     });

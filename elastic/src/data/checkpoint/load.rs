@@ -52,7 +52,10 @@ impl Registry {
             self.items.iter().map(|items| (items.name.clone(), items.element)).collect();
         let target = manifest.target(here, &lists).map_err(Fault::Data)?;
         let mut wanted: BTreeMap<usize, Wanted> = BTreeMap::new();
-        let unfit = |error: DataError| Fault::Data(error.to_string());
+        let unfit = |error: DataError| match error {
+            DataError::Memory { .. } => Fault::Files(error.to_string()),
+            error => Fault::Data(error.to_string()),
+        };
         let mut arrays = Vec::new();
         for (number, (stored, described)) in target.arrays.iter().enumerate() {
             let entry = Entry::new("register", described.clone(), rank, size).map_err(unfit)?;
@@ -164,8 +167,7 @@ fn read_indices(folder: &Folder, manifest: &mut Manifest) -> Result<(), String> 
     Ok(())
 }
 
-/// Returns the messages that bring a rank its part of an array, each with the file that it comes
-/// from.
+/// Returns the messages that bring a rank its part of an array, each with the file of its source.
 fn messages(
     stored: &Described,
     writers: usize,

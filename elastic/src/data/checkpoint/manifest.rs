@@ -120,7 +120,7 @@ impl Manifest {
     }
 
     /// Returns the data after a restore: registered arrays and matrices keep their place and their
-    /// pattern, and others come after them. The reason if the data do not fit.
+    /// pattern, and others follow. The reason if the data do not fit.
     pub fn target(&self, here: &Agreed, lists: &[(String, usize)]) -> Result<Target, String> {
         let mut target = Target { arrays: Vec::new(), matrices: Vec::new(), next: here.next };
         for array in &here.arrays {
@@ -129,7 +129,7 @@ impl Manifest {
             if let Some(difference) = difference(array, &self.arrays[found]) {
                 return Err(difference);
             }
-            // The index of its matrix comes with the checkpoint only.
+            // Only the checkpoint has the index of its matrix.
             let lines = self.arrays[found].lines.clone();
             target.arrays.push((found, Described { lines, ..array.clone() }));
         }

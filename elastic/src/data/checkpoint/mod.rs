@@ -327,3 +327,100 @@ impl Registry {
         each.map(|(rank, one)| one.map_err(|fault| failed(rank, fault))).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::Pattern;
+    use super::*;
+
+    fn with_data(values: f64) -> Registry {
+        let mut registry = Registry::serial();
+        registry.register_with("x", Pattern::block(3), &[values; 3]).unwrap();
+        registry.register_matrix("A", 2, &[1, 2, 3], &[2, 1], &[values, values]).unwrap();
+        registry.register_vector::<f64>("v", "A").unwrap();
+        registry.register_items::<f64>("ants", |_, _| 0).unwrap();
+        registry.resize_items("ants", 2).unwrap();
+        registry.items_mut::<f64>("ants").unwrap().fill(values);
+        registry
+    }
+
+    fn values(registry: &Registry) -> [f64; 3] {
+        let x = registry.local(registry.array::<f64>("x").unwrap()).unwrap()[2];
+        let a = registry.matrix::<f64>("A").unwrap().values[1];
+        [x, a, registry.items::<f64>("ants").unwrap()[1]]
+    }
+
+    #[test]
+    fn one_process_has_its_data_again() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("checkpoints");
+        let mut registry = with_data(1.5);
+        assert_eq!(registry.restore_bytes(&folder, |_| Err("asked".to_owned())), Ok(false));
+        registry.checkpoint_bytes(&folder, Ok(vec![7])).unwrap();
+        let mut other = with_data(2.5);
+        let handle = other.array::<f64>("x").unwrap();
+        let refused = other.restore_bytes(&folder, |_| Err("not mine".to_owned())).unwrap_err();
+        assert_eq!(refused.to_string(), "restore: rank 0: not mine");
+        assert_eq!(values(&other), [2.5; 3]);
+        let mut state = Vec::new();
+        let accept = |bytes: &[u8]| {
+            state = bytes.to_vec();
+            Ok(())
+        };
+        assert_eq!(other.restore_bytes(&folder, accept), Ok(true));
+        assert_eq!((values(&other), state), ([1.5; 3], vec![7]));
+        assert_eq!(other.local(handle).unwrap(), [1.5; 3]);
+        let mut empty = Registry::serial();
+        empty.register_items::<f64>("ants", |_, _| 0).unwrap();
+        assert_eq!(empty.restore_bytes(&folder, |_| Ok(())), Ok(true));
+        assert_eq!(values(&empty), [1.5; 3]);
+        assert_eq!(empty.ghosts("v"), Ok(0));
+        empty.register::<u8>("later", Pattern::block(1)).unwrap();
+    }
+
+    #[test]
+    fn owner_that_is_no_rank_leaves_all_data() {
+        let place = tempfile::tempdir().unwrap();
+        with_data(1.5).checkpoint_bytes(place.path(), Ok(Vec::new())).unwrap();
+        let mut other = with_data(2.5);
+        other.remove("ants").unwrap();
+        other.register_items::<f64>("ants", |_, _| 9).unwrap();
+        let lost = other.restore_bytes(place.path(), |_| Ok(())).unwrap_err().to_string();
+        assert!(
+            lost.starts_with("restore: `ants`: rank 0: the owner of item 0 is rank 9"),
+            "{lost}"
+        );
+        let x = other.array::<f64>("x").unwrap();
+        assert_eq!(other.local(x).unwrap(), [2.5; 3]);
+    }
+
+    #[test]
+    fn folder_in_use_and_several_ranks_are_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let mut registry = with_data(1.5);
+        registry.checkpoint_bytes(place.path(), Ok(Vec::new())).unwrap();
+        let folder = Folder::open(place.path(), Access::ReadOnly).unwrap();
+        assert!(folder.lock(false));
+        let busy = registry.checkpoint_bytes(place.path(), Ok(Vec::new())).unwrap_err();
+        assert!(
+            matches!(busy, DataError::Files { .. }) && busy.to_string().contains("another job")
+        );
+        let busy = registry.restore_bytes(place.path(), |_| Ok(())).unwrap_err();
+        assert!(busy.to_string().contains("written now: wait for it"), "{busy}");
+        drop(folder);
+        let given = registry.checkpoint_bytes(place.path(), Err("no time".to_owned()));
+        assert!(matches!(given, Err(DataError::Unstored { rank: 0, .. })), "{given:?}");
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2);
+        let nowhere = registry.checkpoint_bytes(Path::new(""), Ok(Vec::new())).unwrap_err();
+        assert!(nowhere.to_string().contains("the path of the folder is empty"), "{nowhere}");
+        let two = Registry::new(Some((0, 2)));
+        assert!(matches!(
+            two.checkpoint_bytes(place.path(), Ok(Vec::new())),
+            Err(DataError::Unfit { .. })
+        ));
+        let parked = Registry::new(None).checkpoint_bytes(place.path(), Ok(Vec::new()));
+        assert_eq!(parked, Err(DataError::NoRank { call: "checkpoint" }));
+    }
+}

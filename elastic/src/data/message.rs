@@ -250,6 +250,11 @@ fn difference(others: &[Described], right: &[Described], first: usize) -> Option
             "its array `{}` is `{}` on rank {first}: all ranks register the same in the same order",
             other.name, right.name
         )),
+        Some((other, right)) if other.number != right.number => Some(format!(
+            "its array `{}` is number {} of its arrays, and on rank {first} it is number {}: all ranks register and \
+             remove the same in the same order",
+            other.name, other.number, right.number
+        )),
         Some((other, right)) if other.lines != right.lines => Some(format!(
             "its array `{}` lies along another matrix than on rank {first}: all ranks register the same index",
             other.name
@@ -332,6 +337,13 @@ mod tests {
         other.arrays.as_mut().unwrap()[0].element = 4;
         let (_, said) = reason(&[holds(Some(&["a"])), other]);
         assert!(said.contains("elements of 4 bytes"), "{said}");
+        let mut later = holds(Some(&["a"]));
+        later.arrays.as_mut().unwrap()[0].number = 3;
+        let (_, said) = reason(&[holds(Some(&["a"])), later]);
+        assert!(
+            said.starts_with("its array `a` is number 3 of its arrays, and on rank 0"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -13,9 +13,13 @@ struct Made {
 }
 
 fn made(ranks: u32, nodes: u32) -> Made {
+    made_of(ranks, nodes, 120)
+}
+
+fn made_of(ranks: u32, nodes: u32, samples: u32) -> Made {
     let place = tempfile::tempdir().expect("a folder");
     let (folder, file) = (place.path().join("job"), place.path().join("page.html"));
-    let shape = JobShape { ranks, nodes, samples: 120, file_size: 1 << 20, ..JobShape::default() };
+    let shape = JobShape { ranks, nodes, samples, file_size: 1 << 20, ..JobShape::default() };
     generate::job(&folder, &shape, &mut |_, _| {}).expect("a job");
     let mut command = Command::new(env!("CARGO_BIN_EXE_memprof"));
     let output = command.arg("report").arg(&folder).arg("--json").arg("--html").arg(&file).output();
@@ -314,7 +318,22 @@ fn nothing_on_a_page_is_cut_in_a_narrow_window() {
     }
 }
 
+fn page_begins_with_the_answer_without_moments_of_short_runs() {
+    for (samples, is_short) in [(20, true), (120, false)] {
+        let made = made_of(4, 2, samples);
+        let answer = between(&made.page, "<div class=answer>", "<div class=tiles>");
+        for sentence in made.report["answer"]["sentences"].as_array().expect("sentences") {
+            let sentence = sentence.as_str().expect("text").replace('\'', "&#39;");
+            assert!(answer.contains(&format!("<p>{sentence}</p>")), "{sentence} not in {answer}");
+        }
+        let growth = between(&made.page, "<h2>Growth</h2>", "</section>");
+        assert_eq!(growth.contains("too short to say"), is_short, "{growth}");
+        assert_eq!(growth.contains("the first quarter is the warm-up"), !is_short, "{growth}");
+    }
+}
+
 quo_tests::suite! {
+    page_begins_with_the_answer_without_moments_of_short_runs
     page_of_few_ranks_has_job_node_and_rank_timelines
     page_of_one_rank_shows_it_once
     page_of_many_ranks_shows_four_nodes_and_four_ranks

@@ -96,10 +96,50 @@ fn the_table_of_a_job_is_as_it_was() {
 fn tables_fit_a_screen_without_trailing_spaces() {
     let made = Made::new(6, 2);
     let shown = made.report(&[]);
-    assert!(shown.lines().count() <= 64, "{shown}");
+    assert!(shown.lines().count() <= 70, "{shown}");
     assert!(!shown.contains("tool: "), "a hundredth of what ranks hold: {shown}");
     assert!(shown.lines().all(|line| line.trim_end() == line && line.chars().count() <= 150));
     assert!(!shown.contains('\x1b'));
+}
+
+/// Returns the percents of a text.
+fn percents(text: &str) -> Vec<u64> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let before = words.windows(2).filter(|pair| pair[1] == "%");
+    before.map(|pair| pair[0].parse().expect("a whole number")).collect()
+}
+
+#[test]
+fn report_begins_with_who_holds_the_largest_peak() {
+    let made = Made::new(6, 2);
+    let shown = made.report(&[]);
+    let report: serde_json::Value = serde_json::from_str(&made.report(&["--json"])).expect("JSON");
+    let answer = &report["answer"];
+    let paragraph = shown.split("\n\n").nth(1).expect("a paragraph");
+    let told: Vec<&str> = paragraph.split_whitespace().collect();
+    let sentences = answer["sentences"].as_array().expect("sentences");
+    let sentences: Vec<&str> = sentences.iter().map(|one| one.as_str().expect("text")).collect();
+    assert_eq!(told, sentences.join(" ").split_whitespace().collect::<Vec<&str>>());
+    assert!(paragraph.starts_with("At the peak of rank 1 (309 MiB, in main · MPI_Allreduce), "));
+    assert!(paragraph.lines().all(|line| line.chars().count() <= 100), "{paragraph}");
+    let shares = answer["shares"].as_array().expect("shares");
+    let given: Vec<u64> =
+        shares.iter().map(|share| share["percent"].as_u64().expect("a number")).collect();
+    assert_eq!(given.iter().sum::<u64>(), 100, "{answer}");
+    let mut said = percents(sentences[0]);
+    said.sort_unstable();
+    let mut given = given;
+    given.sort_unstable();
+    assert_eq!(said, given, "{answer}");
+    let bytes = |value: &serde_json::Value| value["bytes"].as_u64().expect("bytes");
+    assert_eq!(shares.iter().map(bytes).sum::<u64>(), bytes(answer));
+    assert_eq!(shares[0]["group"], "application");
+}
+
+#[test]
+fn program_without_mpi_has_no_mpi_in_the_answer() {
+    let shown = Made::new(1, 1).without_ranks().report(&[]);
+    assert!(shown.contains("\nAt the peak ("), "{shown}");
 }
 
 #[test]

@@ -243,13 +243,51 @@ impl Named {
         })
     }
 
-    /// Returns how the growth was found.
-    pub fn method(&self) -> String {
-        format!(
-            "{} compared, the first quarter is the warm-up; sums of all {}; calls: estimated from samples",
-            count(self.growth.moments, "moment"),
-            self.processes_name()
-        )
+    /// Returns how the growth was found; `None` if there are too few moments for a judgement.
+    pub fn method(&self) -> Option<String> {
+        (!self.growth.is_too_short()).then(|| {
+            format!(
+                "{} compared, the first quarter is the warm-up; sums of all {}; calls: estimated from samples",
+                count(self.growth.moments, "moment"),
+                self.processes_name()
+            )
+        })
+    }
+
+    /// Returns a sentence about the fastest growth and the node that it fills first; `None` if
+    /// there are too few moments for a judgement.
+    pub fn sentence(&self) -> Option<String> {
+        if self.growth.is_too_short() {
+            return None;
+        }
+        let mut growing = self.growth.growing();
+        let fastest = growing.next().and_then(|grown| Some((grown, grown.verdict.slope()?)));
+        let Some((grown, slope)) = fastest else {
+            return Some("Nothing grows to the end of the run.".to_owned());
+        };
+        let mut text = format!(
+            "{} grows by {} per {} ({})",
+            clean(&grown.name),
+            self.per(slope.bytes),
+            self.unit.name,
+            self.interval(slope)
+        );
+        let call = grown.calls.first();
+        text += &call.map_or(String::new(), |call| format!(" at {}", clean(&call.place)));
+        text += if matches!(grown.verdict, Verdict::Slowing(_)) {
+            ", more and more slowly"
+        } else {
+            ""
+        };
+        text += &match growing.count() {
+            0 => String::new(),
+            more => format!("; {} more slowly", count(more, "other component")),
+        };
+        let nodes = self.growth.nodes.iter().filter(|node| node.passing.is_some());
+        let first = nodes.min_by(|one, other| at(one).total_cmp(&at(other)));
+        text += &first
+            .map_or(String::new(), |node| format!("; {}{}", clean(&node.host), self.passing(node)));
+        Some(text + ".")
     }
 
     /// Returns the whole as JSON: slopes in bytes per iteration, entry or second.
@@ -422,20 +460,32 @@ impl Named {
                 self.unit.name,
                 self.interval(slope)
             );
-            if let (Some(limit), Some(passing)) = (node.limit, node.passing) {
-                let of = if limit.is_of_group { "its control group" } else { "the node" };
-                text += &format!(
-                    ": will exceed {of}'s {} at {} ({} to {})",
-                    bytes(limit.bytes),
-                    self.position(passing.at),
-                    self.bare_position(passing.earliest),
-                    self.bare_position(passing.latest)
-                );
+            if node.passing.is_some() {
+                text += &format!(":{}", self.passing(node));
             }
             Some(text)
         };
         self.growth.nodes.iter().filter_map(sentence).collect()
     }
+
+    /// Returns text such as ` will exceed the node's 64.0 GiB at iteration 18,400 (17,900 to
+    /// 19,100)`; empty if the node does not grow or its memory is not known.
+    fn passing(&self, node: &NodeGrown) -> String {
+        let (Some(limit), Some(passing)) = (node.limit, node.passing) else { return String::new() };
+        let of = if limit.is_of_group { "its control group" } else { "the node" };
+        format!(
+            " will exceed {of}'s {} at {} ({} to {})",
+            bytes(limit.bytes),
+            self.position(passing.at),
+            self.bare_position(passing.earliest),
+            self.bare_position(passing.latest)
+        )
+    }
+}
+
+/// Returns the position at which the memory of a node is exceeded.
+fn at(node: &NodeGrown) -> f64 {
+    node.passing.map_or(f64::INFINITY, |passing| passing.at)
 }
 
 /// Returns the growth for the terminal.
@@ -459,118 +509,13 @@ pub fn text(named: &Named, look: Look) -> String {
         }
         out.extend(sentences.iter().map(|sentence| look.wrap(&format!("{sentence}\n"))));
     }
-    if !named.growth.is_too_short() {
-        out += &format!("\n{}", look.dim(&look.wrap(&format!("{}\n", named.method()))));
+    if let Some(method) = named.method() {
+        out += &format!("\n{}", look.dim(&look.wrap(&format!("{method}\n"))));
     }
     let hint = named.hint().map(|hint| look.dim(&look.wrap(&format!("{hint}\n"))));
     out + &hint.unwrap_or_default()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::growth::{Call, Limit, Pace, Passing, Point};
-    use crate::model::ProcessKey;
-
-    const MIB: f64 = 1_048_576.0;
-
-    fn slope(mib: f64) -> Slope {
-        Slope { bytes: mib * MIB, low: 0.5 * mib * MIB, high: 2.0 * mib * MIB }
-    }
-
-    fn grown(name: &str, verdict: Verdict) -> Grown {
-        let who = ProcessKey { rank: Some(3), ..ProcessKey::default() };
-        Grown {
-            name: name.into(),
-            is_owned: true,
-            verdict,
-            processes: 4,
-            fastest: verdict.slope().map(|slope| (who, slope)),
-            calls: Vec::new(),
-        }
-    }
-
-    fn named(unit: Unit, shown: Shown, moments: usize, components: Vec<Grown>) -> Named {
-        let node = NodeGrown {
-            host: "host1".into(),
-            verdict: Verdict::Grows(slope(4.0)),
-            now: Some(Point { at: 1000.0, bytes: 1000.0 * MIB }),
-            limit: Some(Limit { bytes: 64 << 30, is_of_group: false }),
-            passing: Some(Passing { at: 18_412.0, earliest: 17_911.0, latest: 19_090.0 }),
-        };
-        let nodes = if components.is_empty() { Vec::new() } else { vec![node] };
-        let growth = Growth { pace: Pace::until(unit, 1000.0), moments, components, nodes };
-        Named { growth, processes: 8, noun: "rank", place: "main  app.c:9".to_owned(), unit: shown }
-    }
-
-    fn iterations() -> (Unit, Shown) {
-        let frame = crate::model::Frame { object: 0, offset: 0 };
-        let unit = Unit::Iterations { function: "MPI_Allreduce".into(), frame };
-        (unit, Shown { name: "iteration", size: 1.0 })
-    }
-
-    #[test]
-    fn text_names_component_call_slope_and_passing() {
-        let mut leak = grown("app.exe:app", Verdict::Grows(slope(4.0)));
-        leak.calls = vec![Call { place: "keep  app.c:33".to_owned(), slope: slope(3.9) }];
-        let ended = Verdict::Ended { until: 340.0, bytes: 12.0 * MIB };
-        let small = grown("app.lib:tiny", Verdict::Grows(slope(0.001)));
-        let components = vec![leak, small, grown("mpi.core:mpi", ended)];
-        let (unit, shown) = iterations();
-        let told = text(&named(unit, shown, 100, components), Look::plain());
-        for part in [
-            "growth per iteration of the loop that begins with MPI_Allreduce in main  app.c:9: 1,000 iterations",
-            "app.exe:app            4.00 MiB  2.00 MiB to 8.00 MiB  4 of 8 ranks  rank 3, 4.00 MiB",
-            "  keep  app.c:33       3.90 MiB  1.95 MiB to 7.80 MiB",
-            "1 component more grows by less than 1 % of the first",
-            "host1 holds 1000 MiB, 4.00 MiB more per iteration (2.00 MiB to 8.00 MiB): will \
-             exceed the node's 64.0 GiB at iteration 18,400 (17,900 to 19,100)",
-            "mpi.core:mpi grew by 12.0 MiB until iteration 340 and has not grown since",
-        ] {
-            assert!(told.contains(part), "{part}\nnot in\n{told}");
-        }
-        assert!(!told.contains("app.lib:tiny") && !told.contains("memprof run"), "{told}");
-    }
-
-    #[test]
-    fn short_run_is_called_too_short() {
-        let shown = Shown { name: "minute", size: 60.0 };
-        let told = text(&named(Unit::Seconds, shown, 7, Vec::new()), Look::plain());
-        assert!(told.contains("too short to say: 7 seconds to compare, 16 are needed"), "{told}");
-        assert!(told.starts_with("growth of a run of ") && !told.contains("per minute"), "{told}");
-        assert!(told.contains("memprof run --loops counts iterations"), "{told}");
-        let (unit, shown) = iterations();
-        let told = text(&named(unit, shown, 50, Vec::new()), Look::plain());
-        assert!(told.contains("nothing grows to the end"), "{told}");
-    }
-
-    #[test]
-    fn growth_over_time_is_shown_by_its_unit() {
-        let shown = Shown { name: "hour", size: 3600.0 };
-        let leak = grown("app.exe:app", Verdict::Slowing(slope(0.01)));
-        let told = text(&named(Unit::Seconds, shown, 200, vec![leak]), Look::plain());
-        assert!(told.contains("per hour") && told.contains("36.0 MiB"), "{told}");
-        assert!(told.contains("app.exe:app: its growth is slowing and may level off"), "{told}");
-        assert!(told.contains(NO_CALL), "{told}");
-    }
-
-    #[test]
-    fn json_has_slopes_in_bytes_and_positions_without_rounding() {
-        let (unit, shown) = iterations();
-        let leak = grown("app.exe:app", Verdict::Grows(slope(4.0)));
-        let json = named(unit, shown, 100, vec![leak]).json();
-        assert_eq!((&json["unit"], &json["too_short"]), (&json!("iteration"), &json!(false)));
-        assert_eq!(json["components"][0]["slope"]["low"], json!(2.0 * MIB));
-        assert_eq!(json["components"][0]["fastest"]["process"]["rank"], json!(3));
-        assert_eq!(json["nodes"][0]["passes"]["at"], json!(18_412.0));
-        assert_eq!(json["nodes"][0]["limit"], json!(64_u64 << 30));
-    }
-
-    #[test]
-    fn predictions_are_rounded_to_three_digits() {
-        assert_eq!(
-            [0.0, 7.4, 999.4, 18_412.0, 255_583.0].map(rounded),
-            [0, 7, 999, 18_400, 256_000]
-        );
-    }
-}
+#[path = "growth_tests.rs"]
+mod tests;

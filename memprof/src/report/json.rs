@@ -1,6 +1,7 @@
 //! The whole report as JSON, for programs.
 
 use super::causes::allocated_for;
+use super::table::answer;
 use super::{Options, View, growth, handles, select, sites};
 use crate::model::Job;
 use serde::Serialize;
@@ -53,6 +54,9 @@ struct Document<'a, T> {
     kinds: &'a [(&'a str, &'a [&'a str])],
     #[serde(flatten)]
     part: &'a T,
+    /// Holders of the memory at the largest peak, in figures and in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer: Option<answer::Answer>,
     #[serde(skip_serializing_if = "Option::is_none")]
     named_sites: Option<Vec<sites::Named>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,11 +84,13 @@ pub fn text(job: &Job, options: &Options) -> anyhow::Result<String> {
     match select(job, options)? {
         View::Job => {
             let sites = sites::named(&job.sites, job.started_ns, SITES);
+            let grown = growth::of(job);
             let document = Document {
+                answer: answer::of(job, &grown),
                 named_sites: Some(sites),
                 allocated_for: Some(allocated_for::json(job, SITES)),
                 handles: Some(handles::named(job)),
-                growth: Some(growth::of(job).json()),
+                growth: Some(grown.json()),
                 ..Document::of(job)
             };
             document.text()
@@ -101,6 +107,7 @@ impl<T: Serialize> Document<'_, T> {
             memprof_report: VERSION,
             kinds: KINDS,
             part,
+            answer: None,
             named_sites: None,
             allocated_for: None,
             handles: None,

@@ -1,5 +1,7 @@
 //! The report as text on one screen.
 
+pub mod answer;
+
 use super::grid::{Align, Grid, Weight};
 use crate::model::{
     ComponentSummary, Group, Job, Node, PhaseAcross, ProcessKey, Rank, Spread, Timeline,
@@ -30,6 +32,7 @@ pub fn glossary(noun: &str) -> String {
 pub fn short(job: &Job, look: Look) -> String {
     let mut out = String::from("\n");
     out += &heading(job, look);
+    out += &answer::text(job, look);
     out += &components(&job.components, &total(job.ranks()), false, look);
     out += &look.dim(&look.wrap(&glossary(job.noun())));
     out += &tool_told(job).map_or(String::new(), |text| look.dim(&look.wrap(&format!("{text}\n"))));
@@ -43,6 +46,7 @@ pub fn short(job: &Job, look: Look) -> String {
 /// Returns the overview of a job.
 pub fn full(job: &Job, everything: bool, look: Look) -> String {
     let mut out = heading(job, look);
+    out += &answer::text(job, look);
     out += &components(&job.components, &total(job.ranks()), everything, look);
     out += &look.dim(&look.wrap(&glossary(job.noun())));
     out += &tool_told(job).map_or(String::new(), |text| look.dim(&look.wrap(&format!("{text}\n"))));

@@ -7,7 +7,7 @@ mod stacks;
 mod tables;
 mod tree;
 
-use super::{pictures, table};
+use super::{growth, pictures, table};
 use crate::model::{Job, Node, Rank, Timeline};
 use crate::output;
 use crate::picture::{self, Heat, Style, Theme};
@@ -38,6 +38,8 @@ pub fn write(job: &Job, file: &Path) -> anyhow::Result<u64> {
 pub fn page(job: &Job) -> anyhow::Result<String> {
     let mut page = Page::new(&format!("{} · memory", clean(job.program())));
     page.header(&clean(job.program()), &head(job));
+    let growth = growth::of(job);
+    page.push(&tables::answer(job, &growth));
     page.push(&tiles(job));
     page.push(&tables::alerts(job));
 
@@ -96,7 +98,7 @@ pub fn page(job: &Job) -> anyhow::Result<String> {
     }
 
     page.push(&tables::causes(job));
-    page.push(&tables::growth(job));
+    page.push(&tables::growth(&growth));
     page.push(&tables::handles(job));
     page.push(&tables::touches(job));
     page.push(&tables::components(job));

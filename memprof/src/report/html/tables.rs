@@ -27,6 +27,13 @@ fn section(title: &str, about: &str, body: &str) -> String {
     format!("<section>\n<h2>{}</h2>\n{about}{body}</section>\n", markup(title))
 }
 
+/// Returns the sentences about the largest peak, the memory of its node, and growth.
+pub fn answer(job: &Job, grown: &growth::Named) -> String {
+    let sentences = table::answer::of(job, grown).map_or(Vec::new(), |answer| answer.sentences);
+    let lines = sentences.iter().map(|text| format!("<p>{}</p>\n", markup(text)));
+    format!("<div class=answer>\n{}</div>\n", lines.collect::<String>())
+}
+
 /// Returns warnings that must be read before the numbers.
 pub fn alerts(job: &Job) -> String {
     let text = table::remarks(job, Look::plain());
@@ -184,8 +191,7 @@ pub fn causes(job: &Job) -> String {
 }
 
 /// Returns what grows between equal moments: components with calls, then nodes.
-pub fn growth(job: &Job) -> String {
-    let named = growth::of(job);
+pub fn growth(named: &growth::Named) -> String {
     let mut body = String::new();
     let heads = named.heads();
     let mut out = Table::new(1, &heads.each_ref().map(String::as_str));
@@ -200,8 +206,9 @@ pub fn growth(job: &Job) -> String {
     }
     let paragraphs = named.sentences().into_iter().flatten();
     body.extend(paragraphs.map(|text| format!("<p>{}</p>\n", markup(&text))));
-    let (head, method) = (named.head(), named.method());
-    let about = format!("{}{}. {method}.", head[..1].to_uppercase(), &head[1..]);
+    let head = named.head();
+    let mut about = format!("{}{}.", head[..1].to_uppercase(), &head[1..]);
+    about += &named.method().map_or(String::new(), |method| format!(" {method}."));
     section("Growth", &about, &body)
 }
 

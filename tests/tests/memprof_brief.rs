@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use quo_tests::memprof::{PROGRAMS, Profiled, fake_mpi, preload, traces_in};
+use quo_tests::suite::skip;
 use quo_tests::{APPLICATION, CheckedTrace, Checkout, run_compiler};
 use serde_json::Value;
 
@@ -147,7 +148,16 @@ fn plain(folder: &Path, name: &str) -> Result<PathBuf> {
     let program = folder.join(name);
     let source = Checkout::find()?.root().join(PROGRAMS).join(format!("{name}.c"));
     let mut compiler = Command::new("cc");
-    compiler.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]);
+    compiler.args([
+        "-std=gnu11",
+        "-O1",
+        "-g",
+        "-fno-builtin",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-pthread",
+    ]);
     run_compiler(compiler.arg(source).arg("-o").arg(&program))?;
     Ok(program)
 }
@@ -170,6 +180,83 @@ fn slack_at_the_peak_has_who_left_it() -> Result<()> {
     let page = folder.path().join("page.html");
     report(folder.path(), &["--html", page.to_str().context("a path")?])?;
     ensure!(fs::read_to_string(page)?.contains("left by app.exe:left"), "not in the page");
+    Ok(())
+}
+
+/// Runs the program `slack` under `memprof run`. Returns its report, and the bytes that
+/// `malloc_trim` returned.
+fn slack(
+    folder: &Path,
+    program: &Path,
+    how: &str,
+    variables: &[(&str, &str)],
+) -> Result<(Value, u64)> {
+    let traces = folder.join("traces");
+    let mut command = Command::new(Checkout::find()?.program("memprof")?);
+    command.args(["run", "--quiet", "-o"]).arg(&traces);
+    command.envs(variables.iter().copied()).arg("--").arg(program).arg(how);
+    let output = command.output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(output.stdout)?;
+    let returned = said.split(' ').next().and_then(|word| word.parse().ok());
+    let job = serde_json::from_str(&report(folder, &["--json"])?)?;
+    Ok((job, returned.with_context(|| format!("{how} printed {said}"))?))
+}
+
+/// Returns a text with one space between words.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<&str>>().join(" ")
+}
+
+fn what_trim_would_return_is_what_it_returns() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = plain(folder.path(), "slack")?;
+    for how in ["held", "cached", "arenas", "ends", "fragments"] {
+        let (job, returned) = slack(folder.path(), &program, how, &[])?;
+        let text = words(&report(folder.path(), &[])?);
+        let rank = &job["nodes"][0]["ranks"][0];
+        let pages = &rank["slack"]["at_peak"];
+        let number = |name: &str| pages[name].as_u64().with_context(|| format!("{how}: {rank}"));
+        let (main, main_top) = (number("main")?, number("main_top")?);
+        let (arenas, arenas_top) = (number("arenas")?, number("arenas_top")?);
+        let promised = main + arenas - arenas_top;
+        let near = (returned / 20).max(MEBI / 2);
+        ensure!(
+            promised.abs_diff(returned) <= near,
+            "{how}: {promised} B would be returned, {returned} B were: {pages}\n{text}"
+        );
+        let (below, inside) = (main - main_top, arenas - arenas_top);
+        let (named, least, said) = match how {
+            "held" => (below, 40, "below a block of app.exe:slack"),
+            "cached" => (main_top, 30, "at the end of the main heap"),
+            "arenas" => (inside, 30, "in 6 thread arenas, between blocks"),
+            "ends" => (arenas_top, 60, "at the ends of 6 thread arenas"),
+            _ => (number("uncertain")?, 0, "in pages that have live blocks"),
+        };
+        ensure!(named >= least * MEBI, "{how}: {pages}");
+        ensure!(text.contains(said), "{how}: {pages}\n{text}");
+        ensure!(job["slack"]["at_peak"] == true, "{how}: {}", job["slack"]);
+        fs::remove_dir_all(folder.path().join("traces"))?;
+    }
+    Ok(())
+}
+
+fn free_memory_of_another_allocator_is_not_promised() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = plain(folder.path(), "slack")?;
+    let library = Path::new("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2");
+    if !library.exists() {
+        skip("there is no jemalloc");
+    }
+    let library = library.to_str().context("a path")?;
+    let (job, _) = slack(folder.path(), &program, "fragments", &[("LD_PRELOAD", library)])?;
+    let found = &job["nodes"][0]["ranks"][0]["slack"];
+    let name = found["allocator"].as_str().context("no allocator")?;
+    ensure!(name.ends_with("libjemalloc.so.2") && found["at_peak"]["main"] == 0, "{found}");
+    let told = &job["slack"];
+    ensure!(told["returned_by_trim"].is_null() && told["slack"].as_u64() > Some(0), "{told}");
+    let text = words(&report(folder.path(), &[])?);
+    ensure!(text.contains("libjemalloc.so.2; what of it can be returned is not known"), "{text}");
     Ok(())
 }
 
@@ -217,6 +304,8 @@ quo_tests::suite! {
     block_is_its_owners_while_it_is_freed
     memory_no_sample_saw_is_named_in_all_reports
     slack_at_the_peak_has_who_left_it
+    what_trim_would_return_is_what_it_returns
+    free_memory_of_another_allocator_is_not_promised
     memory_before_exec_exit_and_a_shorter_break_is_seen
     brief_run_of_python_is_seen_but_for_a_tenth
 }

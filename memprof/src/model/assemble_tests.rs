@@ -65,6 +65,7 @@ pub fn sharing(number: u32, pages: BTreeSet<u64>, bins: usize) -> Reduced {
             sampler: Sampler::default(),
             lost: Vec::new(),
             handles: Vec::new(),
+            slack: None,
             touches: Touches::default(),
             faults: Vec::new(),
             damaged: false,

@@ -4,7 +4,7 @@
 //! than their summaries. The types here are plain data with pure functions.
 //!
 //! floors: missing_ranks < children < process_key < touch < course < site < counter < handle < join < running_processes <
-//!     component < timeline < rank < balance < jobs < sharing < statistics < phase < error <
+//!     component < timeline < slack < rank < balance < jobs < sharing < statistics < phase < error <
 //!     assemble < reduce < reread < load
 
 mod assemble;
@@ -27,6 +27,7 @@ mod reread;
 mod running_processes;
 mod sharing;
 mod site;
+mod slack;
 pub mod statistics;
 mod timeline;
 mod touch;
@@ -50,6 +51,7 @@ pub use process_key::ProcessKey;
 pub use rank::{Held, Identity, Lost, Rank, RankPhase, Sampler, State, Totals, noun};
 pub use reduce::left_open;
 pub use site::{Frame, Object, Site, Sites};
+pub use slack::{FreePages, Slack};
 pub use statistics::{ComponentSummary, Spread};
 pub use timeline::{BINS, HeldThen, Moment, OwnPeak, Series, Span, Timeline};
 pub use touch::{Touch, Touches};

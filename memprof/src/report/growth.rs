@@ -69,7 +69,8 @@ pub fn over_time(job: &Job) -> Named {
 
 fn by(job: &Job, pace: Pace) -> Named {
     let mut symbols = Symbols::new(&job.sites.objects, job.started_ns);
-    let growth = Growth::of(job, pace, &mut |site| causes::place(site, job, &mut symbols));
+    let growth =
+        Growth::of(job, pace, &mut |site| causes::place(site, &job.sites.objects, &mut symbols));
     let place = match &growth.pace.unit {
         Unit::Iterations { frame, .. } => {
             let mut names = Symbols::new(&growth.pace.objects, job.started_ns).names(*frame);

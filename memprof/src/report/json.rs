@@ -1,7 +1,7 @@
 //! The whole report as JSON, for programs.
 
 use super::causes::allocated_for;
-use super::table::answer;
+use super::table::{answer, slack};
 use super::{Options, View, growth, handles, select, sites};
 use crate::model::Job;
 use serde::Serialize;
@@ -57,6 +57,9 @@ struct Document<'a, T> {
     /// Holders of the memory at the largest peak, in figures and in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<answer::Answer>,
+    /// What would return the allocator's free memory, if there is much.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slack: Option<slack::Told>,
     #[serde(skip_serializing_if = "Option::is_none")]
     named_sites: Option<Vec<sites::Named>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,6 +90,7 @@ pub fn text(job: &Job, options: &Options) -> anyhow::Result<String> {
             let grown = growth::of(job);
             let document = Document {
                 answer: answer::of(job, &grown),
+                slack: slack::of(job),
                 named_sites: Some(sites),
                 allocated_for: Some(allocated_for::json(job, SITES)),
                 handles: Some(handles::named(job)),
@@ -108,6 +112,7 @@ impl<T: Serialize> Document<'_, T> {
             kinds: KINDS,
             part,
             answer: None,
+            slack: None,
             named_sites: None,
             allocated_for: None,
             handles: None,

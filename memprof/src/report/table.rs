@@ -1,6 +1,7 @@
 //! The report as text on one screen.
 
 pub mod answer;
+pub mod slack;
 
 use super::grid::{Align, Grid, Weight};
 use crate::model::{
@@ -38,6 +39,7 @@ pub fn short(job: &Job, look: Look) -> String {
     out += &tool_told(job).map_or(String::new(), |text| look.dim(&look.wrap(&format!("{text}\n"))));
     out.push('\n');
     out += &nodes(&job.nodes, look);
+    out += &slack::text(job, look);
     out += &closing(job, look);
     out += &look.dim(&format!("more: memprof report {}\n", clean(&shown(&job.folder))));
     out
@@ -56,6 +58,7 @@ pub fn full(job: &Job, everything: bool, look: Look) -> String {
     out += &super::causes::text(job, CAUSES, look);
     out += &super::causes::allocated_for::text(job, CAUSES, look);
     out += &super::handles::text(job, CAUSES, look);
+    out += &slack::text(job, look);
     out += &super::touches::text(&job.touches, if everything { usize::MAX } else { TOUCHES }, look);
     out += &closing(job, look);
     out

@@ -68,6 +68,7 @@ fn every_field_has_the_place_and_type_on_the_page() {
         PhasePeak,
         SummaryHead,
         SummaryRow,
+        SlackRow,
         BinHead,
         Cell,
         BlockHead,

@@ -6,6 +6,7 @@ mod handles;
 mod images;
 mod phases;
 mod sites;
+mod slack;
 
 pub use counters::read as counters;
 pub use phases::{all_spans, left_open, spans};
@@ -203,6 +204,7 @@ fn rank(file: &Path, trace: &Trace, names: &Names, living: &RunningProcesses) ->
         },
         lost: lost(&head.lost),
         handles: handles::counts(trace),
+        slack: slack::of(trace, names),
         touches: touches(trace, names),
         faults: trace.faults.iter().map(ToString::to_string).collect(),
         damaged: trace.faults.iter().any(|fault| !matches!(fault, Fault::NoRoom { .. })),

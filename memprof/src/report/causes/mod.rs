@@ -8,7 +8,7 @@ use std::collections::hash_map::Entry;
 use super::grid::{Align, Grid, Weight};
 use super::symbols::Symbols;
 use super::table::peak_between;
-use crate::model::{Frame, Job, Moment, Rank, Site, Timeline};
+use crate::model::{Frame, Job, Moment, Object, Rank, Site, Timeline};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, time};
 
@@ -130,7 +130,7 @@ pub fn causes(job: &Job, limit: usize) -> Vec<Cause> {
     let cause = |index: usize| {
         let Site { at_peak, processes, .. } = *sites[index];
         let component = clean(&sites[index].component);
-        let place = clean(&place(sites[index], job, &mut symbols));
+        let place = clean(&place(sites[index], &job.sites.objects, &mut symbols));
         Cause { at_peak, component, place, processes, or_more: false }
     };
     merged(&peaks, limit, all, cause)
@@ -185,10 +185,10 @@ fn merged(
 
 /// Returns the innermost function of the owner's own code, without its compiler's libraries;
 /// otherwise the innermost one.
-pub fn place(site: &Site, job: &Job, symbols: &mut Symbols<'_>) -> String {
+pub fn place(site: &Site, objects: &[Object], symbols: &mut Symbols<'_>) -> String {
     let owner = site.component.split_once(':').map_or("", |(_, object)| object);
     let own = |frame: &&Frame| {
-        let object = job.sites.objects.get(frame.object as usize);
+        let object = objects.get(frame.object as usize);
         object.and_then(|object| object.path.file_name()).is_some_and(|name| name == owner)
     };
     let mut names = site.frames.iter().filter(own).flat_map(|frame| symbols.names(*frame));

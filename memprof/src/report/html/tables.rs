@@ -133,13 +133,16 @@ pub fn components(job: &Job) -> String {
             out.row("member", cells.into_iter().chain((0..6).map(|_| String::new())));
         }
     }
-    let tool = table::tool_told(job).map(|text| format!("<p class=about>{}</p>\n", markup(&text)));
+    let slack = table::slack::of(job).map_or(Vec::new(), |told| told.sentences);
+    let tool = table::tool_told(job).into_iter().chain(slack);
+    let tool: String =
+        tool.map(|text| format!("<p class=about>{}</p>\n", markup(text.trim()))).collect();
     section(
         "Components",
         "Owned: what a component asked for and has not given back; exact. Resident: pages of it in memory; sampled. At \
          the rank's peak: what it had when the rank as a whole held most; this column adds up. At most: a bound on \
          what was resident at any time, between samples too.",
-        &(out.finish() + &tool.unwrap_or_default()),
+        &(out.finish() + &tool),
     )
 }
 

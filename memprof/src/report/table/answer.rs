@@ -69,9 +69,13 @@ pub fn of(job: &Job, growth: &growth::Named) -> Option<Answer> {
 /// Returns the sentences for the terminal, one per line, then an empty line.
 pub fn text(job: &Job, look: Look) -> String {
     let Some(answer) = of(job, &growth::of(job)) else { return String::new() };
+    lines(&answer.sentences, look) + "\n"
+}
+
+/// Returns sentences for the terminal, each on separate lines.
+pub fn lines(sentences: &[String], look: Look) -> String {
     let look = look.narrow(look.width().map_or(WIDTH, |width| width.min(WIDTH)));
-    let lines = answer.sentences.iter().map(|sentence| look.wrap(&format!("{sentence}\n")));
-    lines.chain(["\n".to_owned()]).collect()
+    sentences.iter().map(|sentence| look.wrap(&format!("{sentence}\n"))).collect()
 }
 
 /// Returns the share of each group in the sum of these bytes, largest first.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::Fault;
 use crate::layout::{
     BinHead, COMPONENTS_LIMIT, Cell, Class, ComponentRow, HandleRow, Identity, LoopRow, NameRow,
-    NoteRow, ObjectRow, PhasePeak, PhaseRow, SegmentRow, SiteRow, StateRow, SummaryHead,
+    NoteRow, ObjectRow, PhasePeak, PhaseRow, SegmentRow, SiteRow, SlackRow, StateRow, SummaryHead,
     SummaryRow, TimeRow, TouchRow,
 };
 use crate::write::ComponentSample;
@@ -77,6 +77,8 @@ pub struct Summary {
     pub head: SummaryHead,
     /// By component number.
     pub rows: Vec<SummaryRow>,
+    /// Free pages of the C library's heaps; none in older traces.
+    pub slack: Option<SlackRow>,
 }
 
 /// A span of the timeline.

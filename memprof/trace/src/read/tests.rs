@@ -3,8 +3,8 @@
 use super::*;
 use crate::Text;
 use crate::layout::{
-    BIN_SHIFT, BinHead, Class, ComponentRow, Geometry, Identity, NONE_SHORT, OLDEST_VERSION,
-    SegmentRow, SiteRow, SummaryHead, SummaryRow, VERSION, flags, sample,
+    BIN_SHIFT, BinHead, COMPONENTS_LIMIT, Class, ComponentRow, Geometry, Identity, NONE_SHORT,
+    OLDEST_VERSION, SegmentRow, SiteRow, SlackRow, SummaryHead, SummaryRow, VERSION, flags, sample,
 };
 use crate::write::{Buffer, ComponentSample, SampleHead, Writer};
 
@@ -22,6 +22,30 @@ fn writer(buffer: &mut Buffer) -> Writer<'_> {
 
 fn row(component: u16, resident: u64) -> ComponentSample {
     ComponentSample { component, owned: 2 * resident, resident, ..ComponentSample::default() }
+}
+
+#[test]
+fn free_pages_follow_the_components_where_there_is_room() {
+    let slack =
+        SlackRow { main: [9, 7], main_top: [2, 99], holder: [4, 999], ..SlackRow::default() };
+    let read = |rows: usize, slack: Option<&SlackRow>| {
+        let mut buffer = buffer();
+        let mut writer = writer(&mut buffer);
+        let rows = vec![SummaryRow { owned: 5, ..SummaryRow::default() }; rows];
+        writer.publish_summary_with(&SummaryHead::default(), &rows, slack);
+        Trace::from_bytes(buffer.bytes()).unwrap()
+    };
+    for count in [0, 1, COMPONENTS_LIMIT - 1] {
+        let trace = read(count, Some(&slack));
+        let summary = trace.summary.as_ref().unwrap();
+        assert_eq!(summary.rows.len(), count);
+        // What cannot be is corrected, and reported.
+        let mended = SlackRow { main_top: [2, 7], holder: [4, 0], ..slack };
+        assert_eq!((summary.slack, trace.faults.len()), (Some(mended), 1));
+        assert_eq!(read(count, None).summary.and_then(|summary| summary.slack), None);
+    }
+    let full = read(COMPONENTS_LIMIT, Some(&slack)).summary.unwrap();
+    assert_eq!((full.rows.len(), full.slack), (COMPONENTS_LIMIT, None));
 }
 
 #[test]

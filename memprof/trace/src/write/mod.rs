@@ -23,8 +23,8 @@ use crate::layout::{
     BIN_SHIFT, COMPONENTS_LIMIT, ComponentRow, ENDIAN_MARK, Geometry, HEADER_CHECKSUM, HEADER_SIZE,
     HandleRow, HeaderStart, IDENTITY, Identity, LoopRow, MAGIC, NameRow, NoteRow, ObjectRow,
     PhasePeak, PhaseRow, Placement, ROWS_LIMIT, Record, SECTION_TABLE, SectionEntry, SectionKind,
-    SegmentRow, SiteRow, StateRow, SummaryHead, SummaryRow, TimeRow, TouchRow, VERSION, edge,
-    record, sample,
+    SegmentRow, SiteRow, SlackRow, StateRow, SummaryHead, SummaryRow, TimeRow, TouchRow, VERSION,
+    edge, record, sample,
 };
 use crate::plain::Text;
 
@@ -388,14 +388,31 @@ impl<'a> Writer<'a> {
 
     /// Writes the present values and the peaks; `rows` is by component number.
     pub fn publish_summary(&mut self, head: &SummaryHead, rows: &[SummaryRow]) {
+        self.publish_summary_with(head, rows, None);
+    }
+
+    /// Does what [`Self::publish_summary`] does, with the free pages of the heaps. They are left out
+    /// if all components have rows.
+    pub fn publish_summary_with(
+        &mut self,
+        head: &SummaryHead,
+        rows: &[SummaryRow],
+        slack: Option<&SlackRow>,
+    ) {
         self.now = self.now.max(head.time);
-        let rows = &rows[..rows.len().min(self.components.capacity() as usize)];
-        let length = SummaryHead::SIZE + rows.len() * SummaryRow::SIZE;
+        let capacity = self.components.capacity() as usize;
+        let rows = &rows[..rows.len().min(capacity)];
+        let slack = slack.filter(|_| rows.len() < capacity);
+        let more = slack.map_or(0, |_| SlackRow::SIZE);
+        let length = SummaryHead::SIZE + rows.len() * SummaryRow::SIZE + more;
         let (region, sequence) = (&mut self.region, &mut self.sequence);
         self.summary.write(region, sequence, 0, length, |filling| {
             filling.put(&head.to_bytes());
             for row in rows {
                 filling.put(&row.to_bytes());
+            }
+            if let Some(slack) = slack {
+                filling.put(&slack.to_bytes());
             }
         });
     }

@@ -229,6 +229,12 @@ pub fn each(each: &mut dyn FnMut(usize, &Site)) {
     SHARED.with(|table| table.each(each));
 }
 
+/// Returns the index of the stack of the last sampled block that begins between two addresses.
+pub fn last_between(start: usize, end: usize) -> Option<u16> {
+    let _guard = Guard::enter();
+    SHARED.with(|table| table.last_between(start, end))
+}
+
 /// Records that the process is at a new peak: the live bytes of each stack become its bytes at the
 /// peak.
 pub fn at_peak() {

@@ -125,6 +125,12 @@ impl Table {
         STACKS - 1
     }
 
+    /// Returns the stack of the last block that begins between two addresses.
+    pub fn last_between(&self, start: usize, end: usize) -> Option<u16> {
+        let blocks = self.blocks.iter().filter(|block| (start..end).contains(&block.address));
+        blocks.max_by_key(|block| block.address).map(|block| block.stack)
+    }
+
     pub fn at_peak(&mut self) {
         for site in self.sites.iter_mut().filter(|site| site.samples > 0) {
             site.at_peak = site.live;
@@ -177,6 +183,21 @@ mod tests {
             table.each(&mut |_, site| { then.insert(site.frames[0] - 0x1000, site.at_peak); });
             prop_assert_eq!(then, live);
         }
+    }
+
+    #[test]
+    fn stack_of_the_last_block_in_a_range_is_found() {
+        let mut table = Box::new(Table::new());
+        for (block, frame) in [(0x3000, 7), (0x1000, 5), (0x2000, 6)] {
+            assert!(table.insert(block, 10, &[frame], Component(20)));
+        }
+        let mut stacks = HashMap::new();
+        table.each(&mut |index, site| {
+            stacks.insert(index as u16, site.frames[0]);
+        });
+        let frame = |start, end| table.last_between(start, end).map(|stack| stacks[&stack]);
+        assert_eq!([frame(0, 0x3000), frame(0x1000, 0x3001)], [Some(6), Some(7)]);
+        assert_eq!(frame(0x3001, 0x9000), None);
     }
 
     #[test]

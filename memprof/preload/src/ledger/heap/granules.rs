@@ -453,6 +453,37 @@ impl Table {
         }
     }
 
+    /// Calls `each` with the parts of a range in ascending order: begin, end, and the live bytes of
+    /// small blocks there. A part is a granule, or memory in which no block ever began.
+    pub fn live(&self, start: usize, end: usize, each: &mut dyn FnMut(usize, usize, u64)) {
+        let mut coming = self.coming(start);
+        let mut at = start;
+        while at < end {
+            let stop = (((at >> REGION_SHIFT) + 1) << REGION_SHIFT).min(end);
+            let Some(leaf) = self.find(at >> REGION_SHIFT) else {
+                let covered = coming.end.next_multiple_of(1 << PAGE_SHIFT).clamp(at, stop);
+                if at < covered {
+                    each(at, covered, (covered - at) as u64);
+                }
+                if covered < stop {
+                    each(covered, stop, 0);
+                }
+                at = stop;
+                continue;
+            };
+            let shift = leaf.shift.load(Relaxed);
+            while at < stop {
+                let granule_end = ((at >> shift) + 1) << shift;
+                let next = granule_end.min(stop);
+                let place = leaf.place(at);
+                let beyond = coming.end.min(next).saturating_sub(at);
+                each(at, next, self.live_in(place) + beyond as u64);
+                coming = coming.or(place, granule_end);
+                at = next;
+            }
+        }
+    }
+
     /// Returns the block that begins before the granule of this address and extends into the
     /// granule.
     fn coming(&self, address: usize) -> Coming {

@@ -79,6 +79,16 @@ proptest! {
             prop_assert_eq!(rest, 0);
             prop_assert_eq!(&bytes[..], &expected[..]);
         }
+        // Pages without a block are known too.
+        let mut wrong = Vec::new();
+        table.live(low, high, &mut |start, end, live| {
+            let pages = &model[(start - low) >> PAGE_SHIFT..(end - low) >> PAGE_SHIFT];
+            let expected: i64 = pages.iter().flatten().sum();
+            if (live == 0) != (expected == 0) {
+                wrong.push((start, end, live, expected));
+            }
+        });
+        prop_assert!(wrong.is_empty(), "{wrong:x?}");
         // The sum over many pages equals the sums of the single pages.
         let middle = low + (high - low) / 2 / 4096 * 4096;
         for (start, end) in [(low, middle), (middle, high), (low, high)] {

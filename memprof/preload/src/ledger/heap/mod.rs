@@ -144,6 +144,12 @@ pub fn freed(start: usize, end: usize, each: &mut dyn FnMut(Component, u64)) {
     GRANULES.freed(start, end, each);
 }
 
+/// Calls `each` with parts of a range in ascending order: begin, end, and the live bytes of small
+/// blocks there. The addresses are multiples of the page size.
+pub fn live(start: usize, end: usize, each: &mut dyn FnMut(usize, usize, u64)) {
+    GRANULES.live(start, end, each);
+}
+
 /// Returns true if small blocks have ever been within the 4 MiB region of this address.
 pub fn knows(address: usize) -> bool {
     GRANULES.knows(address)

@@ -8,7 +8,9 @@
 
 use memprof_trace::classify;
 
+use super::free_pages::{ALIGNMENT as ARENA, FreePages, HeapHead};
 use crate::base::component::{Component, LIMIT};
+use crate::base::kernel;
 use crate::base::pagemap::Run;
 
 /// Address range of one owner.
@@ -38,6 +40,11 @@ pub trait World {
     /// Calls `each` with the components that last used the memory between two addresses, and the
     /// bytes that they may have left free.
     fn freed(&self, start: usize, end: usize, each: &mut dyn FnMut(Component, u64));
+    /// Calls `each` with parts of a range in ascending order: begin, end, and the live bytes of
+    /// small blocks there.
+    fn live(&self, start: usize, end: usize, each: &mut dyn FnMut(usize, usize, u64));
+    /// Returns the first words of a heap of a thread arena, if the memory can be read.
+    fn heap(&self, start: usize) -> Option<HeapHead>;
     fn is_mpi(&self, component: Component) -> bool;
     /// Returns true if a block was there a moment ago: it may be free while its pages are still
     /// resident.
@@ -110,6 +117,8 @@ pub struct Totals {
     /// Resident and swapped bytes that components own because they requested them from the kernel,
     /// and no other owner is known.
     pub asked: [u64; LIMIT],
+    /// Pages of the C library's heaps without a live block.
+    pub free_pages: FreePages,
     /// Bytes of small blocks in the range being examined; stored here since the stack may be a
     /// program's small one.
     small: [u64; LIMIT],
@@ -124,6 +133,7 @@ impl Totals {
             hugetlb: 0,
             left: [0; LIMIT],
             asked: [0; LIMIT],
+            free_pages: FreePages::new(),
             small: [0; LIMIT],
         }
     }
@@ -132,6 +142,7 @@ impl Totals {
         self.components.fill(Share::default());
         self.left.fill(0);
         self.asked.fill(0);
+        self.free_pages.clear();
         self.hugetlb = 0;
     }
 
@@ -155,8 +166,8 @@ impl Totals {
     }
 }
 
-/// Alignment of the heaps of glibc's arenas.
-const ARENA: usize = 64 << 20;
+/// Bytes that the C library and the profiler add to a block, before or behind it.
+const BESIDE: usize = 16;
 /// Size of the ranges looked up at once: the regions of the table of small blocks.
 const REGION: usize = 4 << 20;
 
@@ -305,7 +316,7 @@ impl<'w, W: World> Walker<'w, W> {
         let length = (end - start) as u64;
         match mapping.backing {
             Backing::Anonymous | Backing::Heap => {
-                let given = self.blocks(run, start, end, claim);
+                let given = self.blocks(mapping, run, (start, end), claim);
                 let rest = length - given;
                 match (mapping.backing, claim) {
                     (_, Some(owner)) => self.totals.add(owner, rest, run),
@@ -345,7 +356,13 @@ impl<'w, W: World> Walker<'w, W> {
     }
 
     /// Assigns the bytes of blocks between two addresses to their owners. Returns their number.
-    fn blocks(&mut self, run: &Run, start: usize, end: usize, claim: Option<Component>) -> u64 {
+    fn blocks(
+        &mut self,
+        mapping: &Mapping,
+        run: &Run,
+        (start, end): (usize, usize),
+        claim: Option<Component>,
+    ) -> u64 {
         // A component that maps memory seldom has small blocks in it, unless it is the allocator.
         let has_small = claim.is_none_or(|owner| owner == Component::SLACK);
         let mut given = 0;
@@ -359,6 +376,9 @@ impl<'w, W: World> Walker<'w, W> {
                 let small = self.small_blocks(run, at, stop, room);
                 if run.is_present() {
                     self.leave(at, stop, room - small);
+                    if claim.is_none() {
+                        self.free_pages(mapping, at, stop);
+                    }
                 }
                 given += small;
             }
@@ -421,6 +441,38 @@ impl<'w, W: World> Walker<'w, W> {
             total += bytes;
         }
         total
+    }
+
+    /// Adds the pages between two addresses that belong to a heap, with what lives there.
+    fn free_pages(&mut self, mapping: &Mapping, start: usize, end: usize) {
+        let (world, page) = (self.world, kernel::page());
+        let pages = &mut self.totals.free_pages;
+        let mut at = start;
+        while at < end {
+            let (heap, stop) = match mapping.backing {
+                Backing::Heap => (0, end),
+                _ if mapping.start.is_multiple_of(ARENA) => {
+                    let heap = at & !(ARENA - 1);
+                    (heap, (heap + ARENA).min(end))
+                }
+                _ => return,
+            };
+            let is_heap = pages.enter(heap, || world.heap(heap));
+            while at < stop && is_heap {
+                let block = world.block(at).filter(|block| block.start < stop + BESIDE);
+                let edge = |block: Span| (block.start - BESIDE) & !(page - 1);
+                let from = block.map_or(stop, |block| edge(block).clamp(at, stop));
+                if at < from {
+                    world.live(at, from, &mut |start, end, live| pages.add(start, end, live, page));
+                }
+                let Some(block) = block else { break };
+                at = (block.end + BESIDE).next_multiple_of(page).clamp(from, stop);
+                if from < at {
+                    pages.add(from, at, (at - from) as u64, page);
+                }
+            }
+            at = stop;
+        }
     }
 
     /// Distributes the `free` bytes between two addresses among the components that left them.
@@ -495,7 +547,7 @@ impl<'w, W: World> Walker<'w, W> {
 /// pages make these bytes resident.
 fn spare_beside(block: usize) -> u64 {
     const MOST: u64 = 1 << 30;
-    let page = crate::base::kernel::page();
+    let page = kernel::page();
     let alignment = if block.is_multiple_of(page) { 1_u64 << block.trailing_zeros() } else { 0 };
     2 * page as u64 + alignment.min(MOST)
 }

@@ -63,6 +63,17 @@ impl World for Model {
         any
     }
 
+    fn live(&self, start: usize, end: usize, each: &mut dyn FnMut(usize, usize, u64)) {
+        for page in (start..end).step_by(PAGE) {
+            let here = |(address, _, _): &&(usize, u64, Component)| *address / PAGE == page / PAGE;
+            each(page, page + PAGE, self.small.iter().filter(here).map(|small| small.1).sum());
+        }
+    }
+
+    fn heap(&self, start: usize) -> Option<HeapHead> {
+        Some(HeapHead { arena: start + 48, before: 0 })
+    }
+
     fn is_mpi(&self, component: Component) -> bool {
         component.0 == 20
     }

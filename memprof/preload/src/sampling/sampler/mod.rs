@@ -1,6 +1,6 @@
 //! Resident memory, sampled a few times per second and before large releases.
 //!
-//! floors: agreement < budget < attribute < world < entry < maps < peaks < rows < publish <
+//! floors: agreement < budget < free_pages < attribute < world < entry < maps < peaks < rows < publish <
 //!     thread < list < sources < segments < state < phase_peaks < reattribute < ledger < status <
 //!     release < walk < consistency < summary
 
@@ -11,6 +11,7 @@ mod attribute;
 mod budget;
 mod consistency;
 mod entry;
+mod free_pages;
 mod ledger;
 mod list;
 mod maps;

@@ -1,6 +1,6 @@
 //! State of the sampler, kept from sample to sample.
 
-use memprof_trace::layout::{NONE, SummaryHead, SummaryRow};
+use memprof_trace::layout::{NONE, SlackRow, SummaryHead, SummaryRow};
 use memprof_trace::write::ComponentSample;
 
 use super::agreement::Agreement;
@@ -68,6 +68,7 @@ pub struct Record {
     pub samples: [ComponentSample; LIMIT],
     pub rows: [SummaryRow; LIMIT],
     pub head: SummaryHead,
+    pub slack: SlackRow,
     /// Bytes of tags in blocks.
     pub tags: u64,
 }
@@ -128,6 +129,7 @@ impl Record {
             samples: [NO_SAMPLE; LIMIT],
             rows: [NO_ROW; LIMIT],
             head: NO_HEAD,
+            slack: NO_SLACK,
             tags: 0,
         }
     }
@@ -154,6 +156,7 @@ impl Sampler {
     pub fn prepare(&mut self, duty: Duty, allocator: Option<Component>) {
         self.duty = Some(duty);
         self.walked.owners.allocator_is(allocator);
+        self.record.slack.allocator = allocator.map_or(NONE, |allocator| allocator.0.into());
         if !self.sources.open() {
             diagnostics::say(
                 Code::NoResidency,
@@ -182,6 +185,7 @@ impl Sampler {
         self.published = Published::new();
         self.record.rows.fill(NO_ROW);
         self.record.head = NO_HEAD;
+        self.record.slack = NO_SLACK;
         self.phases.forget();
         self.owned = Owned::new();
         self.agreement = Agreement::new();
@@ -223,6 +227,10 @@ const NO_SAMPLE: ComponentSample = ComponentSample {
 // SAFETY: plain numbers.
 #[allow(unsafe_code)]
 const NO_ROW: SummaryRow = unsafe { core::mem::zeroed() };
+
+// SAFETY: plain numbers.
+#[allow(unsafe_code)]
+const NO_SLACK: SlackRow = unsafe { core::mem::zeroed() };
 
 // SAFETY: plain numbers.
 #[allow(unsafe_code)]

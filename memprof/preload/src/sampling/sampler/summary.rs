@@ -43,9 +43,10 @@ impl Sampler {
         self.record.head.lost = overflow_counters::all();
         let rows = &self.record.rows[..dictionary::count().min(self.record.rows.len())];
         let (segments, head) = (&mut self.walked.segments, &self.record.head);
+        let slack = &self.record.slack;
         writer::with(|writer, _| {
             segments.publish(writer, time);
-            writer.publish_summary(head, rows);
+            writer.publish_summary_with(head, rows, Some(slack));
         });
     }
 }

@@ -5,8 +5,9 @@ mod listing;
 use memprof_trace::layout::{NONE, sample};
 use memprof_trace::write::{ComponentSample, SampleHead};
 
-use super::attribute::{self, Backing, Mapping, Walker};
+use super::attribute::{self, Backing, Mapping, Walker, World};
 use super::entry::Entry;
+use super::free_pages::{Found, LastLive};
 use super::maps;
 use super::peaks::PHASES;
 use super::state::{BATCH, Sampler};
@@ -18,6 +19,7 @@ use crate::base::kernel;
 use crate::base::memory;
 use crate::base::overflow_counters::{self, Table};
 use crate::base::pagemap::Scanner;
+use crate::ledger::call_stacks;
 use crate::ledger::heap;
 use crate::ledger::ranges;
 use crate::owners;
@@ -29,6 +31,8 @@ use listing::Listing;
 const FEW: usize = 64;
 /// Interval between full scans of file mappings, in nanoseconds.
 const THOROUGH: u64 = 2_000_000_000;
+/// Free memory below the last block of the main heap from which on that block is looked for.
+const WORTH_A_HOLDER: u64 = 1 << 20;
 impl Sampler {
     /// Takes a full sample: walks all mappings, assigns every page to an owner, and writes the
     /// result. Does nothing before [`Self::prepare`] or after [`Self::stop`].
@@ -261,6 +265,8 @@ impl Sampler {
             head.peak_phase = phase;
             head.peak_function = function;
         }
+        self.record_free_pages(at_peak);
+        let head = &mut self.record.head;
         #[allow(clippy::needless_range_loop)] // Several arrays have the same index.
         for index in 0..dictionary::count().min(LIMIT) {
             let component = Component(index as u16);
@@ -334,6 +340,33 @@ impl Sampler {
         TOTAL.peak.store(head.peak, Relaxed);
         SEEN_TIME.store(time, Relaxed);
         self.tell_known();
+    }
+
+    /// Records the pages of the C library's heaps without a live block.
+    fn record_free_pages(&mut self, at_peak: bool) {
+        if self.record.slack.allocator != NONE {
+            return;
+        }
+        let found = self.walked.totals.free_pages.finish();
+        let holder = (found.main - found.main_top >= WORTH_A_HOLDER).then(|| self.holder(&found));
+        found.enter(&mut self.record.slack, holder.flatten(), at_peak);
+    }
+
+    /// Returns the component with most bytes in the last page of the main heap with a live block,
+    /// and the call stack of a sampled block there, or [`NONE`].
+    fn holder(&self, found: &Found) -> Option<(u32, u32)> {
+        let LastLive { start, end } = found.last_live;
+        let large = self.walked.owners.block(start).filter(|block| block.start < end);
+        let mut most = large.map(|block| (block.owner, u64::MAX));
+        if most.is_none() {
+            heap::share(start, end, &mut |component, bytes| {
+                if most.is_none_or(|(_, most)| bytes > most) {
+                    most = Some((component, bytes));
+                }
+            });
+        }
+        let site = call_stacks::last_between(start, end).map_or(NONE, u32::from);
+        most.map(|(component, _)| (component.0.into(), site))
     }
 
     fn write(&mut self, flags: u8) {

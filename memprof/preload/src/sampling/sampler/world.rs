@@ -3,8 +3,10 @@
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::attribute::{Span, World};
+use super::free_pages::HeapHead;
 use crate::base::component::{Component, LIMIT};
 use crate::base::dictionary;
+use crate::base::kernel;
 use crate::base::memory;
 use crate::ledger::{heap, ranges};
 use crate::owners;
@@ -193,6 +195,21 @@ impl World for Owners {
 
     fn freed(&self, start: usize, end: usize, each: &mut dyn FnMut(Component, u64)) {
         heap::freed(start, end, each);
+    }
+
+    fn live(&self, start: usize, end: usize, each: &mut dyn FnMut(usize, usize, u64)) {
+        heap::live(start, end, each);
+    }
+
+    fn heap(&self, start: usize) -> Option<HeapHead> {
+        let mut words = [0; 2 * size_of::<usize>()];
+        let is_read = kernel::peek(start, &mut words);
+        let word = |at: usize| {
+            let mut word = [0; size_of::<usize>()];
+            word.copy_from_slice(&words[at..at + size_of::<usize>()]);
+            usize::from_ne_bytes(word)
+        };
+        is_read.then(|| HeapHead { arena: word(0), before: word(size_of::<usize>()) })
     }
 
     fn is_mpi(&self, component: Component) -> bool {

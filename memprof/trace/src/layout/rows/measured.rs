@@ -106,6 +106,37 @@ plain! {
 }
 
 plain! {
+    /// Free pages of the C library's heaps, behind the components of a summary, and shorter than one
+    /// of these. Arrays: at the last sample, and when `walked` was greatest.
+    pub struct SlackRow [112] {
+        /// Resident bytes of the main heap in whole pages without a live block.
+        0 main: [u64; 2],
+        /// Part of `main` behind the last live block.
+        16 main_top: [u64; 2],
+        /// As `main`, in the heaps of all thread arenas.
+        32 arenas: [u64; 2],
+        /// Part of `arenas` behind the last live block of the newest heap of each arena.
+        48 arenas_top: [u64; 2],
+        /// Upper bound of what `main` and `arenas` have beyond these numbers.
+        64 uncertain: [u64; 2],
+        /// Thread arenas with resident memory.
+        80 number_of_arenas: [u32; 2],
+        /// Component with most bytes in the last page of the main heap with a live block; [`NONE`]
+        /// if it is not known.
+        88 holder: [u32; 2],
+        /// Sampled call stack of a block there, or [`NONE`].
+        96 holder_site: [u32; 2],
+        /// Component of the allocator, or [`NONE`] for the C library's: of another one the
+        /// other fields are zero.
+        104 allocator: u32,
+        /// Zero.
+        108 reserved: u32,
+    }
+}
+
+const _: () = assert!(SlackRow::SIZE < SummaryRow::SIZE);
+
+plain! {
     /// Precedes the cells of a bin of the timeline.
     pub struct BinHead [72] {
         /// The bin is `1 << (bin_shift + level)` nanoseconds wide and begins at `number` times that.

@@ -5,7 +5,7 @@ use super::Decoder;
 use super::slots::newest;
 use crate::layout::{
     COMPONENTS_LIMIT, ComponentRow, FRAMES, HandleRow, LoopRow, MOMENTS, Moments, NONE, NONE_SHORT,
-    NameRow, NoteRow, ObjectRow, PhasePeak, PhaseRow, SectionKind, SegmentRow, SiteRow,
+    NameRow, NoteRow, ObjectRow, PhasePeak, PhaseRow, SectionKind, SegmentRow, SiteRow, SlackRow,
     SummaryHead, SummaryRow, TimeRow, TouchRow, segment,
 };
 use crate::read::{Fault, PhasePeaks, Row, Segment, Summary, TraceError};
@@ -220,15 +220,34 @@ impl Checked for PhasePeaks {
 impl Checked for Summary {
     fn checked(payload: &[u8]) -> Option<(Self, bool)> {
         let mut head = SummaryHead::from_bytes(payload)?;
-        let rows = payload[SummaryHead::SIZE..].chunks_exact(SummaryRow::SIZE);
+        let chunks = payload[SummaryHead::SIZE..].chunks_exact(SummaryRow::SIZE);
+        let mut slack = SlackRow::from_bytes(chunks.remainder());
         let (mut rows, mut mended) =
-            at_most_components(rows.filter_map(SummaryRow::from_bytes).collect::<Vec<_>>());
+            at_most_components(chunks.filter_map(SummaryRow::from_bytes).collect::<Vec<_>>());
         mended |= cut_head(&mut head);
         for row in &mut rows {
             mended |= cut_row(row);
         }
-        Some((Summary { head, rows }, mended))
+        mended |= slack.as_mut().is_some_and(cut_slack);
+        Some((Summary { head, rows, slack }, mended))
     }
+}
+
+fn cut_slack(row: &mut SlackRow) -> bool {
+    let mut mended = mend_component(&mut row.allocator);
+    for component in &mut row.holder {
+        mended |= mend_component(component);
+    }
+    for moment in 0..2 {
+        let SlackRow { main, main_top, arenas, arenas_top, uncertain, .. } = row;
+        let all = [main, main_top, arenas, arenas_top, uncertain];
+        mended |= cut_bytes(all.map(|values| &mut values[moment]));
+        let (main, arenas) = (row.main[moment], row.arenas[moment]);
+        let (wrong, wrong_too) = (row.main_top[moment] > main, row.arenas_top[moment] > arenas);
+        mended |= mend(&mut row.main_top[moment], wrong, main);
+        mended |= mend(&mut row.arenas_top[moment], wrong_too, arenas);
+    }
+    mended
 }
 
 fn cut_head(head: &mut SummaryHead) -> bool {

@@ -55,11 +55,16 @@ impl Table {
     /// no block that begins there; `None` if no block ever began there.
     pub(super) fn freed_in(&self, place: GranuleSlots<'_>, whole: i64) -> Option<(Component, u64)> {
         let (last, _) = place.own().next().filter(|(component, _)| *component != 0)?;
+        let live = self.live_in(place).min(whole as u64);
+        Some((Component(last as u16), whole as u64 - live))
+    }
+
+    /// Returns the bytes of live blocks in the granule that they begin in.
+    pub(super) fn live_in(&self, place: GranuleSlots<'_>) -> u64 {
         let own: i64 = place.own().map(|(_, bytes)| bytes).sum();
         let shared: i64 =
             self.shared(place.granule).map(|slot| i64::from(bytes(slot.load(Acquire)))).sum();
-        let live = own + shared + i64::from(place.granule.rest.load(Relaxed));
-        Some((Component(last as u16), (whole - live.clamp(0, whole)) as u64))
+        (own + shared + i64::from(place.granule.rest.load(Relaxed))).max(0) as u64
     }
 
     fn linked(&self, link: &AtomicU32) -> Option<&OverflowSlots> {

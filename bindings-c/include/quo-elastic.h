@@ -1165,7 +1165,7 @@ QUO_window_move_data(QUO_world w);
  *
  * @param[in] w A world.
  * @retval QUO_ERR_DISAGREE  Ranks have registered different data; the resize can only be aborted.
- * @retval QUO_ERR           A rank could not do its part; likewise.
+ * @retval QUO_ERR           A rank could not do its part, or has no memory for it; likewise.
  * @retval QUO_ERR_STATE     No resize has begun, or arrays have been moved in it.
  */
 int
@@ -1606,7 +1606,7 @@ QUO_world_items_resize(QUO_world w,
  *
  * @param[in] w    A world.
  * @param[in] name The list.
- * @retval QUO_ERR_INVLD_ARG   An owner is no rank.
+ * @retval QUO_ERR_INVLD_ARG   An owner is no rank, or another rank has no such list.
  * @retval QUO_ERR_DISAGREE    Ranks have registered items of different sizes.
  * @retval QUO_ERR_OOR         A rank has no memory for its items. These three are the same on all ranks, and no item
  *                             has moved.

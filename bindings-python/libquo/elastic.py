@@ -29,6 +29,7 @@ import ctypes
 import json
 import os
 import pickle
+import warnings
 from ctypes import c_int, c_longlong
 from types import TracebackType
 from typing import (
@@ -50,7 +51,7 @@ from typing import (
 from . import _library as library
 from ._handle import Handle
 from .arrays import Array, array_spec
-from .errors import Error
+from .errors import Error, ResizeAbortedError
 from .items import Items, Owners
 from .matrices import Matrix
 from .values import (
@@ -254,8 +255,10 @@ class World(Handle):
         """Owns the main loop: yields the state for each step, on ranks only, until the program leaves it.
 
         ``state`` is a list, a dictionary or an object that the steps change. In each resize it is
-        broadcast from rank 0, so that joiners continue where the others are. A process without
-        a rank sleeps in it, and its loop ends with the job. All ranks leave in the same step.
+        broadcast from rank 0, so that joiners continue where the others are. A resize that is
+        aborted leaves the ranks as they are; an exception of this rank's ``owners`` that has
+        aborted it is a :class:`RuntimeWarning`. A process without a rank sleeps in the loop, which
+        ends with the job. All ranks leave in the same step.
         Collective over all processes of the world::
 
             for state in world.run({"step": 0}):
@@ -268,8 +271,14 @@ class World(Handle):
         while self.is_running():
             library.call("QUO_world_report_iteration", self._handle, steps)
             if self.enters():
-                with self.begin() as window:
-                    state = window.broadcast(state)
+                try:
+                    with self.begin() as window:
+                        state = window.broadcast(state)
+                except ResizeAbortedError as aborted:
+                    # The ranks are the same as before, and all of them continue.
+                    if aborted.__cause__ is not None:
+                        text = f"{aborted}: {aborted.__cause__!r}"
+                        warnings.warn(text, RuntimeWarning, stacklevel=2)
                 continue
             yield state
             steps += 1

@@ -3,6 +3,7 @@
 import pathlib
 import shutil
 import tempfile
+import warnings
 
 import numpy
 from check import expect, expect_raises, run
@@ -150,8 +151,20 @@ def main():
     sizes = [launched, 1, max(1, launched - 1), launched]
     seen = []
     asked = 0
-    with World(initial_ranks=max(1, launched // 2), max_ranks=launched) as world:
-        world.particles = world.add_items("particles", ITEM, owners)
+    # Number of ranks until the resize that rank 0's owners refuse, and that resize once refused.
+    present, refused = [], []
+
+    def owners_later(items, ranks):
+        if present and present != [ranks]:
+            refused.append(present.pop())
+            raise ArithmeticError("not yet")
+        return owners(items, ranks)
+
+    with warnings.catch_warnings(record=True) as said, World(
+        initial_ranks=max(1, launched // 2), max_ranks=launched
+    ) as world:
+        warnings.simplefilter("always", RuntimeWarning)
+        world.particles = world.add_items("particles", ITEM, owners_later)
         if world.status is libquo.Status.NEW:
             check_shapes(world)
             add_matrix(world)
@@ -170,12 +183,18 @@ def main():
                 state["reached"] += 1
                 if state["reached"] == len(sizes):
                     break
-            if world.rank == 0 and asked <= state["reached"]:
+            if world.rank == 0 and (asked <= state["reached"] or refused):
+                if asked == 0 and launched > 1:
+                    present.append(world.size)
+                refused.clear()
                 asked = state["reached"] + 1
                 if world.size != sizes[asked - 1]:
                     world.request(sizes[asked - 1])
         if world.rank == 0:
             expect(seen == sizes, f"{seen} instead of {sizes}")
+            texts = [str(one.message) for one in said if one.category is RuntimeWarning]
+            expect(len(texts) == min(1, launched - 1), f"{texts}")
+            expect(all("not yet" in text for text in texts), f"{texts}")
 
 
 run(main)

@@ -1,5 +1,6 @@
 //! Worlds that change their size under a real launcher.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -95,8 +96,29 @@ fn two_hundred_cycles_of_growing_and_shrinking_leave_nothing_behind() -> Result<
 
 #[test]
 fn sleeping_rank_gives_back_arrays_and_freed_memory() -> Result<()> {
+    expect_little_asleep(None)
+}
+
+#[test]
+fn sleeping_rank_gives_back_free_memory_of_other_allocators() -> Result<()> {
+    for name in ["libjemalloc.so.2", "libmimalloc.so.2", "libtcmalloc_minimal.so.4"] {
+        let machine = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+        let places = [machine.as_str(), "/usr/lib64", "/usr/lib"];
+        let found = places.map(|place| Path::new(place).join(name));
+        // Machines have some of them, or none.
+        if let Some(allocator) = found.into_iter().find(|file| file.exists()) {
+            expect_little_asleep(Some(&allocator)).with_context(|| name.to_owned())?;
+        }
+    }
+    Ok(())
+}
+
+/// Expects that a parked rank holds neither its part of an array nor memory that it has freed.
+fn expect_little_asleep(allocator: Option<&Path>) -> Result<()> {
     let program = Checkout::find()?.program("examples/parked_memory")?;
-    let outcome = Job::new(2, program).arg("64").limit(LIMIT).run()?;
+    let job = Job::new(2, program).arg("64").limit(LIMIT);
+    let job = allocator.into_iter().fold(job, |job, file| job.env("LD_PRELOAD", file));
+    let outcome = job.run()?;
     outcome.expect_success()?;
     let numbers = outcome.stdout.split(' ').filter_map(|word| word.parse::<f64>().ok());
     let [_, held, asleep] = numbers.collect::<Vec<_>>()[..] else {

@@ -52,7 +52,7 @@ const UNSAFE_FILES: &[&str] = &[
     "elastic/src/data/element.rs",
     "elastic/src/node/guard.rs",
     "elastic/src/node/mailbox/words.rs",
-    "elastic/src/node/malloc_trim.rs",
+    "elastic/src/node/free_memory.rs",
     "elastic/src/manager/control/peer.rs",
     "elastic/src/manager/notices/signal.rs",
     "elastic/src/observe/measured.rs",

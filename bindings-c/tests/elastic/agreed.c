@@ -1,5 +1,5 @@
-/* Failures of one rank that all ranks get: items of another size, a migration and a resize without memory on one rank.
- * No item is lost. Three processes, the last one parked. */
+/* Failures of one rank that all ranks get: items of another size, a list that one rank lacks, a migration and a resize
+ * without memory on one rank. No item is lost. Three processes, the last one parked. */
 #include "../check.h"
 #include "quo-elastic.h"
 
@@ -69,6 +69,11 @@ check_migrations(QUO_world w)
     CHECK_OK(QUO_world_items_add(w, "odd", 0 == check_rank ? 8 : 16, owner, &owner_of_all));
     fails(w, "odd", QUO_ERR_DISAGREE, "`odd` have 16 bytes, and on rank 0 8", "rank 1");
     CHECK_OK(QUO_world_array_remove(w, "odd"));
+
+    if (0 == check_rank) CHECK_OK(QUO_world_items_add(w, "lone", 8, owner, &owner_of_all));
+    fails(w, "lone", 0 == check_rank ? QUO_ERR_INVLD_ARG : QUO_ERR_NOT_FOUND, "no list `lone`",
+          0 == check_rank ? "rank 1" : "list large");
+    if (0 == check_rank) CHECK_OK(QUO_world_array_remove(w, "lone"));
 
     if (0 == check_rank) {
         CHECK_OK(QUO_world_items_resize(w, "large", COUNT));

@@ -2,7 +2,7 @@
 //! are made by a pure function of the MPI, the numbers and the hosts.
 
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
+use std::os::unix::{fs::OpenOptionsExt, process::CommandExt};
 use std::path::Path;
 use std::process::Command;
 
@@ -93,7 +93,10 @@ fn plan_text(path: &str) -> Result<String, String> {
 /// Checks that a process here can append to a file, which need not exist.
 fn can_append(path: &Path) -> std::io::Result<()> {
     if path.try_exists()? {
-        return std::fs::OpenOptions::new().append(true).open(path).map(drop);
+        // A pipe without a reader is an error, not a wait for one.
+        let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+        let mut options = std::fs::OpenOptions::new();
+        return options.append(true).custom_flags(flags).open(path).map(drop);
     }
     let folder = path.parent().unwrap_or(path);
     std::fs::metadata(folder.join("."))?;
@@ -521,7 +524,17 @@ mod tests {
         assert!(!folder.path().join("events").exists());
         std::fs::write(folder.path().join("events"), "one\n").unwrap();
         can_append(&folder.path().join("events")).unwrap();
-        for wrong in ["", "none/events", "events/more"] {
+        let pipe = folder.path().join("pipe");
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            kind,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        for wrong in ["", "none/events", "events/more", "pipe"] {
             assert!(can_append(&folder.path().join(wrong)).is_err(), "{wrong}");
         }
     }

@@ -213,13 +213,21 @@ pub(super) fn agreed(call: &'static str, all: &[HeldArrays]) -> Result<Agreed, D
             let reason = format!("its callback or items `{name}` are missing on rank {first}");
             return disagree(rank, reason);
         }
-        let sizes = holds.items.iter().zip(&right.items);
-        if let Some(((name, found), (_, size))) =
-            sizes.into_iter().find(|(one, other)| one != other)
-        {
-            let reason = format!(
-                "its items of `{name}` have {found} bytes, and on rank {first} {size}: register items of one size everywhere"
-            );
+        let size = |of: &HeldArrays, name: &str| {
+            of.items.iter().find(|(other, _)| other == name).map(|(_, size)| *size)
+        };
+        for name in &right.callbacks {
+            let reason = match (size(holds, name), size(right, name)) {
+                (found, expected) if found == expected => continue,
+                (Some(found), Some(expected)) => format!(
+                    "its items of `{name}` have {found} bytes, and on rank {first} {expected}: register items of one size everywhere"
+                ),
+                (found, _) => {
+                    let (its, other) = ("a list of items", "a callback");
+                    let (its, other) = if found.is_some() { (its, other) } else { (other, its) };
+                    format!("its `{name}` is {its}, and on rank {first} {other}")
+                }
+            };
             return disagree(rank, reason);
         }
     }
@@ -359,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn items_of_another_size_are_named_with_both_sizes() {
+    fn items_of_another_size_or_kind_are_named() {
         let items = |bytes, holds| {
             let callbacks = vec!["ants".to_owned()];
             HeldArrays { items: vec![("ants".to_owned(), bytes)], callbacks, ..holds }
@@ -367,8 +375,13 @@ mod tests {
         let (rank, said) = reason(&[items(8, holds(Some(&[]))), items(16, holds(None))]);
         assert_eq!(rank, 1);
         assert!(said.starts_with("its items of `ants` have 16 bytes, and on rank 0 8"), "{said}");
-        let all = [items(8, holds(Some(&[]))), items(8, holds(None))];
+        let mut all = [items(8, holds(Some(&[]))), items(8, holds(None))];
         assert_eq!(agreed("move", &all), Ok(Agreed::default()));
+        all[1].items.clear();
+        assert_eq!(
+            reason(&all),
+            (1, "its `ants` is a callback, and on rank 0 a list of items".to_owned())
+        );
     }
 
     #[test]

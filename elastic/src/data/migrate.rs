@@ -156,7 +156,17 @@ impl Registry {
         limits: &WaitLimits<'_>,
     ) -> Result<(), DataError> {
         let (rank, size) = self.seat.ok_or(DataError::NoRank { call })?;
-        let at = self.items_of(call, name)?;
+        let at = match self.items_of(call, name) {
+            Ok(at) => at,
+            Err(unknown) => {
+                // The others wait for this rank, and learn the reason.
+                if let Some(group) = &self.halo_group {
+                    let refused = Err(Refusal::Unfit(unknown.to_string()));
+                    let _ = pass(call, group, refused, (TAG_OF_ITEMS, 0), |_| Ok(()), limits);
+                }
+                return Err(unknown);
+            }
+        };
         let given = self.items[at].by_owner(size);
         let (pieces, room) = self.pass_items(call, at, (rank, given), limits)?;
         self.items[at].replace(room, &pieces);

@@ -47,10 +47,23 @@ pub struct Move<'a> {
     ended: bool,
 }
 
+/// Memory, schedules and pieces of one rank.
 struct Prepared {
     schedules: Vec<Schedule>,
     arrays: Vec<Entry>,
     given: Vec<Pieces>,
+}
+
+/// A move on which all processes have agreed.
+struct Begun {
+    prepared: Prepared,
+    /// As in [`Move`].
+    places: Vec<Option<TokenLocation>>,
+    /// As in [`Move`].
+    parts: Vec<Vec<Descriptors>>,
+    next: u64,
+    /// Memory for the pieces of other ranks, by callback.
+    room: Vec<Pieces>,
 }
 
 impl<'a> Move<'a> {
@@ -61,54 +74,23 @@ impl<'a> Move<'a> {
         change: Participants,
     ) -> Result<Self, DataError> {
         let begun = Instant::now();
-        let (me, size) = (group.rank(), group.size());
+        let me = group.rank();
         let seats = Seats {
             old_size: change.old,
             new_size: change.new.len(),
             old_rank: (me < change.old).then_some(me),
             new_rank: change.new.iter().position(|&place| place == me),
         };
-        let holds = registry.holds(change.node, seats.old_rank.is_some());
-        let all = change.exchange(&group, &holds)?;
-        let Agreed { arrays: mut described, matrices, next } = agreed("move", &all)?;
-        if seats.old_rank.is_none() {
-            registry.matrices = matrices.into_iter().map(Matrix::without_rows).collect();
-        }
-        let complete =
-            |limits: &WaitLimits<'_>| registry.complete(&mut described, &group, change.old, limits);
-        change.liveness.within(change.patience, complete)?;
-        let prepared = registry.prepare(&described, &change, &seats);
-        let (prepared, reason) = match prepared {
-            Ok(prepared) => (Some(prepared), None),
-            Err(reason) => (None, Some(reason)),
-        };
-        let ready = MoveReadiness {
-            reason,
-            parts: registry.parts(&described, prepared.as_ref()),
-            invisible: registry.invisible(&all, me),
-        };
-        let readies = change.exchange(&group, &ready)?;
-        first_reason(readies.iter().map(|ready| &ready.reason))?;
-        let Some(prepared) = prepared else {
-            return Err(DataError::InvalidState {
-                reason: "this rank is not ready to move, without a reason",
-            });
-        };
-        let room = registry.room_for(&group, &change, &prepared.given)?;
-        let is_near = |other: usize| {
-            let sees = |one: &MoveReadiness, two| !one.invisible.contains(&two);
-            all[other].node == holds.node && sees(&readies[me], other) && sees(&readies[other], me)
-        };
-        let places = (0..size).map(|other| all[other].token.filter(|_| is_near(other)));
-        let parts = (0..described.len()).map(|array| {
-            readies
-                .iter()
-                .map(|ready| ready.parts.get(array).copied().unwrap_or_default())
-                .collect()
-        });
+        let Begun { prepared, places, parts, next, room } =
+            registry.begin_move(&group, &change, &seats).inspect_err(|error| {
+                // Data that were moved in this window before remain as they are.
+                if matches!(registry.state, State::Before) {
+                    registry.state = State::Failed(error.to_string());
+                }
+            })?;
         let mut this = Self {
-            places: places.collect(),
-            parts: parts.collect(),
+            places,
+            parts,
             transfers: prepared
                 .schedules
                 .iter()
@@ -288,6 +270,53 @@ impl Drop for Move<'_> {
 }
 
 impl Registry {
+    /// Agrees with all processes on what is moved, and prepares it. Collective over the group.
+    fn begin_move(
+        &mut self,
+        group: &MpiGroup,
+        change: &Participants,
+        seats: &Seats,
+    ) -> Result<Begun, DataError> {
+        let (me, size) = (group.rank(), group.size());
+        let holds = self.holds(change.node, seats.old_rank.is_some());
+        let all = change.exchange(group, &holds)?;
+        let Agreed { arrays: mut described, matrices, next } = agreed("move", &all)?;
+        if seats.old_rank.is_none() {
+            self.matrices = matrices.into_iter().map(Matrix::without_rows).collect();
+        }
+        let complete =
+            |limits: &WaitLimits<'_>| self.complete(&mut described, group, change.old, limits);
+        change.liveness.within(change.patience, complete)?;
+        let (prepared, reason) = match self.prepare(&described, change, seats) {
+            Ok(prepared) => (Some(prepared), None),
+            Err(reason) => (None, Some(reason)),
+        };
+        let ready = MoveReadiness {
+            reason,
+            parts: self.parts(&described, prepared.as_ref()),
+            invisible: self.invisible(&all, me),
+        };
+        let readies = change.exchange(group, &ready)?;
+        first_reason(readies.iter().map(|ready| &ready.reason))?;
+        let Some(prepared) = prepared else {
+            return Err(DataError::InvalidState {
+                reason: "this rank is not ready to move, without a reason",
+            });
+        };
+        let room = self.room_for(group, change, &prepared.given)?;
+        let is_near = |other: usize| {
+            let sees = |one: &MoveReadiness, two| !one.invisible.contains(&two);
+            all[other].node == holds.node && sees(&readies[me], other) && sees(&readies[other], me)
+        };
+        let places = (0..size).map(|other| all[other].token.filter(|_| is_near(other))).collect();
+        let of_array = |array: usize| {
+            let parts = readies.iter().map(|ready| ready.parts.get(array).copied());
+            parts.map(Option::unwrap_or_default).collect()
+        };
+        let parts = (0..described.len()).map(of_array).collect();
+        Ok(Begun { prepared, places, parts, next, room })
+    }
+
     fn holds(&mut self, node: usize, was_rank: bool) -> HeldArrays {
         if self.token.is_none() {
             self.token = ProcessToken::make();

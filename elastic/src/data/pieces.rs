@@ -160,9 +160,9 @@ fn refused(
     let first = all.first().map_or(0, |(_, first)| *first);
     let differs = |found| (found != first).then_some(Refusal::Differs { found, first });
     let odd = all.iter().map(|(_, found)| differs(*found)).enumerate();
-    let odd = odd.chain(all.iter().map(|(refusal, _)| refusal.clone()).enumerate());
+    let refusals = all.iter().map(|(refusal, _)| refusal.clone()).enumerate();
     let (rank, refusal) =
-        odd.into_iter().find_map(|(rank, it)| Some((rank, it?))).unwrap_or_else(|| {
+        refusals.chain(odd).find_map(|(rank, it)| Some((rank, it?))).unwrap_or_else(|| {
             (group.rank(), Refusal::Unfit("a rank has refused without a reason".to_owned()))
         });
     PassError::Refused { rank, refusal }

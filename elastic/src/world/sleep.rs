@@ -19,9 +19,9 @@ impl World {
     /// Sleeps, without using a core, until this process is called in or the job is over; returns
     /// true if it joins. Local, for parked processes.
     ///
-    /// The arrays' parts on this process were released by the commit. Unused memory in the C
-    /// library's allocator is returned to the kernel once the process has slept for a quarter of a
-    /// second (glibc's `malloc_trim`).
+    /// The arrays' parts on this process were released by the commit. Unused memory of its allocator
+    /// is returned to the kernel once the process has slept for a quarter of a second: that of
+    /// glibc, jemalloc, mimalloc, tcmalloc and oneTBB, which have a call for it.
     ///
     /// # Errors
     /// [`Error::InvalidState`] for a rank, [`Error::Dead`] when a process of the node has ended.
@@ -68,7 +68,7 @@ impl World {
 fn sleep(mailbox: &NodeMailbox, rings: u32) -> Result<u32, MailboxError> {
     match mailbox.wait_for_ring(rings, Some(Instant::now() + SETTLED)) {
         Err(MailboxError::Late) => {
-            crate::node::malloc_trim::give_back();
+            crate::node::free_memory::give_back();
             mailbox.wait_for_ring(rings, None)
         }
         rung => rung,

@@ -73,6 +73,31 @@ fn hosts_join_and_leave_for_good_while_the_job_runs() -> Result<()> {
     hosts.down()
 }
 
+fn host_joins_and_leaves_twenty_times_in_one_job() -> Result<()> {
+    const CYCLES: usize = 20;
+    let hosts = Hosts::up(&suite::set("elasticcycles"), 2)?;
+    let grow = format!("grow 2 on {}", hosts.host(1).address());
+    let asked: Vec<String> =
+        (0..CYCLES).flat_map(|_| [grow.clone(), "leave host1".to_owned()]).collect();
+    // Each start and each end takes part of a second, and longer on a loaded machine.
+    let outcome = job(&hosts, &asked)?.limit(Duration::from_secs(400)).run()?;
+    outcome.expect_success()?;
+    let right: Vec<String> = (0..CYCLES)
+        .flat_map(|cycle| {
+            let (grown, left) = (2 * cycle + 1, 2 * cycle + 2);
+            [
+                format!(
+                    "epoch {grown} size 3: 1 stay, 0 leave, 2 join; host0 has [0], host1 has [1, 2]"
+                ),
+                format!("epoch {left} size 1: 1 stay, 2 leave, 0 join; host0 has [0]"),
+            ]
+        })
+        .collect();
+    ensure!(steps(&outcome) == right, "{}", outcome.report());
+    expect_nothing_left(&hosts)?;
+    hosts.down()
+}
+
 fn job_over_hosts_is_told_to_grow_move_and_leave() -> Result<()> {
     let hosts = Hosts::up(&suite::set("elastictold"), 3)?;
     let [second, third] = [1, 2].map(|index| hosts.host(index).address());
@@ -249,6 +274,7 @@ fn refused_start_with_mpirun_elsewhere_lets_the_job_end() -> Result<()> {
 quo_tests::suite! {
     by |tests| quo_hosts::suite::run(tests, None);
     hosts_join_and_leave_for_good_while_the_job_runs
+    host_joins_and_leaves_twenty_times_in_one_job
     job_over_hosts_is_told_to_grow_move_and_leave
     unreachable_host_fails_the_growth_and_another_serves
     slots_of_an_outside_head_node_are_not_counted

@@ -100,17 +100,12 @@ fn sleeping_rank_gives_back_arrays_and_freed_memory() -> Result<()> {
 }
 
 #[test]
-fn sleeping_rank_gives_back_free_memory_of_other_allocators() -> Result<()> {
-    for name in ["libjemalloc.so.2", "libmimalloc.so.2", "libtcmalloc_minimal.so.4"] {
-        let machine = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
-        let places = [machine.as_str(), "/usr/lib64", "/usr/lib"];
-        let found = places.map(|place| Path::new(place).join(name));
-        // Machines have some of them, or none.
-        if let Some(allocator) = found.into_iter().find(|file| file.exists()) {
-            expect_little_asleep(Some(&allocator)).with_context(|| name.to_owned())?;
-        }
-    }
-    Ok(())
+fn sleeping_rank_gives_back_free_memory_of_jemalloc() -> Result<()> {
+    let machine = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+    let places = [machine.as_str(), "/usr/lib64", "/usr/lib"];
+    let found = places.map(|place| Path::new(place).join("libjemalloc.so.2"));
+    // Machines without it have nothing to test.
+    found.iter().find(|file| file.exists()).map_or(Ok(()), |file| expect_little_asleep(Some(file)))
 }
 
 /// Expects that a parked rank holds neither its part of an array nor memory that it has freed.

@@ -17,8 +17,12 @@ use quo_launch::job::RANKS;
 use crate::group::world_size;
 use crate::{is_usable, world_rank};
 
-/// Interval between two checks of the processes.
+/// Shortest interval between two checks of the processes.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// The interval is at least this many times as long as the last check took: where many ranks share
+/// a core, their checks must not take it from the ranks that are waited for.
+const CHECKS_IN_INTERVAL: u32 = 20;
 
 /// Time for which a rank must be missing before it counts as ended: launchers start the ranks of a
 /// host one after another.
@@ -44,14 +48,21 @@ pub struct LaunchedPeers {
     ranks: BTreeMap<usize, usize>,
     /// Rank of this process in `MPI_COMM_WORLD`, and the number of ranks there.
     own: (usize, usize),
-    state: Mutex<State>,
+    /// Time before which no process is checked: most calls end before.
+    first: Instant,
 }
+
+/// Findings about the ranks of `MPI_COMM_WORLD`, which all communicators of this process share.
+static STATE: Mutex<State> =
+    Mutex::new(State { next: None, seen: None, missing_since: None, ended: Vec::new() });
 
 #[derive(Debug)]
 struct State {
-    next: Instant,
+    next: Option<Instant>,
     seen: Option<Seen>,
     missing_since: Option<Instant>,
+    /// Ranks that had ended at the last check.
+    ended: Vec<usize>,
 }
 
 /// A process, uniquely identified on this host.
@@ -77,10 +88,9 @@ impl LaunchedPeers {
     pub(crate) fn new(world: impl IntoIterator<Item = c_int>) -> Result<Self, GroupError> {
         let ranks = world.into_iter().enumerate();
         let ranks = ranks.filter_map(|(rank, world)| Some((usize::try_from(world).ok()?, rank)));
-        let state = State { next: Instant::now() + LOOK, seen: None, missing_since: None };
         let own = usize::try_from(world_rank()?).unwrap_or(usize::MAX);
         let own = (own, world_size().unwrap_or(0));
-        Ok(Self { ranks: ranks.collect(), own, state: Mutex::new(state) })
+        Ok(Self { ranks: ranks.collect(), own, first: Instant::now() + LONGEST_START })
     }
 
     /// Creates the peers of `MPI_COMM_WORLD`. Local; no process is searched for yet.
@@ -98,41 +108,44 @@ impl LaunchedPeers {
     /// # Errors
     /// [`GroupError::Dead`] with the ranks in the communicator.
     pub fn check_liveness(&self, call: &'static str) -> Result<(), GroupError> {
+        let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if now < state.next {
-            return Ok(());
+        if self.first <= now && state.next.is_none_or(|next| next <= now) {
+            state.look(self.own, now);
+            let ended = Instant::now();
+            state.next = Some(ended + LOOK.max(ended.duration_since(now) * CHECKS_IN_INTERVAL));
         }
-        state.next = now + LOOK;
-        let is_unsure = state.seen.as_ref().is_none_or(|seen| !seen.missing.is_empty());
+        let mut ranks: Vec<usize> =
+            state.ended.iter().filter_map(|world| self.ranks.get(world).copied()).collect();
+        ranks.sort_unstable();
+        if ranks.is_empty() { Ok(()) } else { Err(GroupError::Dead { call, ranks }) }
+    }
+}
+
+impl State {
+    /// Checks the processes of the ranks. `own` is as in [`LaunchedPeers`].
+    fn look(&mut self, own: (usize, usize), now: Instant) {
+        let is_unsure = self.seen.as_ref().is_none_or(|seen| !seen.missing.is_empty());
         if is_unsure {
-            let before = state.seen.take().unwrap_or_default();
-            let mut seen = find(self.own).unwrap_or_default();
+            let before = self.seen.take().unwrap_or_default();
+            let mut seen = find(own).unwrap_or_default();
             // The first process found for a rank is the rank: processes that it leaves behind are
             // not.
             seen.processes.extend(before.processes);
             seen.missing.retain(|rank| !seen.processes.contains_key(rank));
-            state.seen = Some(seen);
+            self.seen = Some(seen);
         }
-        let Some(seen) = &state.seen else { return Ok(()) };
-        let mut ended: Vec<usize> = seen
-            .processes
-            .iter()
-            .filter(|(_, it)| has_ended(**it))
-            .map(|(rank, _)| *rank)
-            .collect();
-        let missing = seen.missing.clone();
-        let since = (!missing.is_empty()).then(|| state.missing_since.unwrap_or(now));
-        state.missing_since = since;
+        let Some(seen) = &self.seen else { return };
+        let ended = seen.processes.iter().filter(|(_, it)| has_ended(**it)).map(|(rank, _)| *rank);
+        self.ended = ended.collect();
+        let is_missing = !seen.missing.is_empty();
+        self.missing_since = is_missing.then(|| self.missing_since.unwrap_or(now));
         // If one rank has ended, others may have ended because of the one that is missing.
-        let is_over = since.is_some_and(|since| now.duration_since(since) >= LONGEST_START);
-        if is_over || !ended.is_empty() {
-            ended.extend(missing);
+        let is_over =
+            self.missing_since.is_some_and(|since| now.duration_since(since) >= LONGEST_START);
+        if is_over || !self.ended.is_empty() {
+            self.ended.extend(&seen.missing);
         }
-        let mut ranks: Vec<usize> =
-            ended.iter().filter_map(|world| self.ranks.get(world).copied()).collect();
-        ranks.sort_unstable();
-        if ranks.is_empty() { Ok(()) } else { Err(GroupError::Dead { call, ranks }) }
     }
 }
 

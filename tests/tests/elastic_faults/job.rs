@@ -144,13 +144,24 @@ impl Faulted {
 
     /// Waits until the job has printed `process NUMBER WORDS`, and kills that process.
     pub fn kill(&self, words: &str) -> Result<()> {
+        kill_and_wait(self.process(words)?)
+    }
+
+    /// Waits until the job has printed `process NUMBER WORDS`, and until that process has ended.
+    pub fn wait_for_end(&self, words: &str) -> Result<()> {
+        let process = self.process(words)?;
+        ensure!(ends_within(process, LIMIT)?, "{process} does not end");
+        Ok(())
+    }
+
+    fn process(&self, words: &str) -> Result<Pid> {
         self.job.wait_for(words, 1)?;
         let said = self.job.said();
         let line = said.lines().find(|line| line.contains(words)).context("nobody said it")?;
         // Launchers may have inserted text before it.
         let number = line.split("process ").nth(1).and_then(|rest| rest.split(' ').next());
         let process = number.and_then(|number| number.parse().ok()).and_then(Pid::from_raw);
-        kill_and_wait(process.context(words.to_owned())?)
+        process.context(words.to_owned())
     }
 
     pub fn events(&self) -> Result<Vec<Value>> {

@@ -1623,7 +1623,8 @@ QUO_world_migrate(QUO_world w,
  * Writes all arrays, matrices, vectors and lists of items to a folder, with the state of rank 0, such as the number of
  * the step. Each rank writes its own part. The folder is made if it does not exist, for this user only, and has one
  * checkpoint: the one before is removed once the new one is complete and on the storage device. If the call fails, or a
- * process or the machine does, the one before remains. Ranks on several nodes need a folder that all nodes share.
+ * process or the machine does, the one before remains, unless the error says that the new one is written. Ranks on
+ * several nodes need a folder that all nodes share.
  * Collective over the world; waits for other ranks as long as they compute.
  *
  * @code{.c}

@@ -506,14 +506,14 @@ class World(Handle):
                 if state["step"] % 100 == 0:
                     world.checkpoint("checkpoints", state)
         """
-        place, failure = None, None
+        place, path, failure = None, None, None
         try:
+            path = library.encoded(os.fspath(folder))
             data = _pickled(state) if self.rank == 0 else b""
             place = ctypes.create_string_buffer(data, _STATE)
         except Exception as found:  # noqa: BLE001
-            # This rank takes part without a state, so that the call fails on all ranks.
+            # This rank takes part without its values, so that the call fails on all ranks.
             failure = found
-        path = library.encoded(os.fspath(folder))
         try:
             library.call("QUO_world_checkpoint", self._handle, path, place, _STATE)
         except Error as error:
@@ -530,8 +530,17 @@ class World(Handle):
         :attr:`~Array.local` returned before must not be touched. Collective over the world.
         """
         place, restored = ctypes.create_string_buffer(_STATE), c_int()
-        path = library.encoded(os.fspath(folder))
-        self._move("QUO_world_restore", path, place, _STATE, restored)
+        path, failure = None, None
+        try:
+            path = library.encoded(os.fspath(folder))
+        except Exception as found:  # noqa: BLE001
+            failure = found
+        try:
+            self._move("QUO_world_restore", path, place, _STATE, restored)
+        except Error as error:
+            if failure is not None:
+                raise error from failure
+            raise
         return pickle.loads(place.raw) if restored.value else None
 
 

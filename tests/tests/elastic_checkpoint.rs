@@ -130,8 +130,11 @@ fn new_checkpoint_replaces_the_former_in_private_files() -> Result<()> {
     fs::write(place.folder().join("checkpoint.next"), "left")?;
     place.run(2, &["0", "init", "fill=2", "save"])?;
     let mut second = place.files()?;
-    ensure!(first.len() == 4 && second.len() == 4, "{first:?} {second:?}");
-    ensure!(second.iter().filter(|name| first.contains(name)).eq(["checkpoint"]), "{second:?}");
+    ensure!(first.len() == 5 && second.len() == 5, "{first:?} {second:?}");
+    ensure!(
+        second.iter().filter(|name| first.contains(name)).eq(["checkpoint", "lock"]),
+        "{second:?}"
+    );
     second.retain(|name| name != "data.csv");
     let mode =
         |path: &Path| -> Result<u32> { Ok(fs::metadata(path)?.permissions().mode() & 0o777) };
@@ -306,7 +309,7 @@ fn killed_rank_leaves_one_whole_checkpoint() -> Result<()> {
     }
     // What was left goes with the next checkpoint.
     place.run(2, &["0", "lists", "load", "save"])?;
-    ensure!(place.files()?.len() == 3, "{:?}", place.files()?);
+    ensure!(place.files()?.len() == 4, "{:?}", place.files()?);
     Ok(())
 }
 

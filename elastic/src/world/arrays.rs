@@ -111,8 +111,8 @@ impl World {
     /// such as the number of the step. Each rank writes its own part. The folder is made if it does
     /// not exist, readable by this user only, and has one checkpoint: the one before is removed once
     /// the new one is complete and on the storage device. If the call fails, or a process or the
-    /// machine does, the one before remains. Ranks on several nodes need a folder that all share.
-    /// Collective over the world.
+    /// machine does, the one before remains, unless the error says that the new one is written. Ranks
+    /// on several nodes need a folder that all share. Collective over the world.
     ///
     /// ```no_run
     /// use elastic::{Error, Status, World, WorldOptions};

@@ -282,7 +282,8 @@ impl Named {
         };
         text += &match growing.count() {
             0 => String::new(),
-            more => format!("; {} more slowly", count(more, "other component")),
+            1 => "; 1 other component grows more slowly".to_owned(),
+            more => format!("; {more} other components grow more slowly"),
         };
         let nodes = self.growth.nodes.iter().filter(|node| node.passing.is_some());
         let first = nodes.min_by(|one, other| at(one).total_cmp(&at(other)));

@@ -75,8 +75,8 @@ fn sentence_names_the_fastest_growth_and_its_end() {
         of(100, vec![leak, small]).as_deref(),
         Some(
             "app.exe:app grows by 4.00 MiB per iteration (2.00 MiB to 8.00 MiB) at keep  \
-             app.c:33; 1 other component more slowly; host1 will exceed the node's 64.0 GiB at \
-             iteration 18,400 (17,900 to 19,100)."
+             app.c:33; 1 other component grows more slowly; host1 will exceed the node's \
+             64.0 GiB at iteration 18,400 (17,900 to 19,100)."
         )
     );
     let slowing = grown("app.exe:app", Verdict::Slowing(slope(4.0)));

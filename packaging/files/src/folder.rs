@@ -228,15 +228,29 @@ impl Folder {
         Ok(names)
     }
 
-    /// Locks the folder until this value is dropped: for this one alone, or shared with others
-    /// that share. Returns false if another process has locked it. On a file system without locks
-    /// it returns true.
-    pub fn lock(&self, is_shared: bool) -> bool {
-        let operation = match is_shared {
-            true => FlockOperation::NonBlockingLockShared,
-            false => FlockOperation::NonBlockingLockExclusive,
+    /// Locks the folder until the returned value is dropped: for that one alone, or shared with
+    /// others that share. Returns `None` if another one has locked it. What is locked is the file
+    /// `lock` in the folder, which a lock for one alone creates: network file systems pass locks of
+    /// files to all nodes, and those of folders to none. On a file system without locks nothing is
+    /// locked.
+    ///
+    /// # Errors
+    /// The file cannot be created or opened, or is not a file of this user.
+    pub fn lock(&self, is_shared: bool) -> Result<Option<Lock>> {
+        let (flags, operation) = match is_shared {
+            true => (OFlags::RDONLY, FlockOperation::NonBlockingLockShared),
+            false => (OFlags::RDWR | OFlags::CREATE, FlockOperation::NonBlockingLockExclusive),
         };
-        flock(&self.file, operation) != Err(Errno::WOULDBLOCK)
+        let file = match self.file(LOCK, flags) {
+            Ok(file) => file,
+            // Nobody has ever written here.
+            Err(error) if is_shared && error.kind() == ErrorKind::NotFound => {
+                return Ok(Some(Lock { file: None }));
+            }
+            Err(error) => return Err(error),
+        };
+        let is_busy = flock(&file, operation) == Err(Errno::WOULDBLOCK);
+        Ok((!is_busy).then_some(Lock { file: Some(file) }))
     }
 
     /// Replaces the content of a file, as a whole or not at all.
@@ -268,10 +282,21 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+/// Name of the file that is locked in place of its folder.
+const LOCK: &str = "lock";
+
+/// A lock of a folder, until it is dropped.
+#[derive(Debug)]
+pub struct Lock {
+    file: Option<File>,
+}
+
+impl Drop for Lock {
     fn drop(&mut self) {
-        // A child that another thread is forking has the descriptor for a moment longer.
-        let _ = flock(&self.file, FlockOperation::NonBlockingUnlock);
+        if let Some(file) = &self.file {
+            // A child that another thread is forking has the descriptor for a moment longer.
+            let _ = flock(file, FlockOperation::NonBlockingUnlock);
+        }
     }
 }
 
@@ -446,10 +471,14 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let open = || Folder::make(&place.path().join("f"), Access::Private).unwrap();
         let (one, other) = (open(), open());
-        assert!(one.lock(true) && other.lock(true));
-        assert!(!one.lock(false));
-        drop(other);
-        assert!(one.lock(false) && !open().lock(true));
+        let shared = one.lock(true).unwrap().unwrap();
+        let alone = other.lock(false).unwrap().unwrap();
+        assert!(one.lock(false).unwrap().is_none() && one.lock(true).unwrap().is_none());
+        drop((shared, alone));
+        let both = [one.lock(true).unwrap().unwrap(), other.lock(true).unwrap().unwrap()];
+        assert!(one.lock(false).unwrap().is_none());
+        drop(both);
+        assert!(one.lock(false).unwrap().is_some());
     }
 
     #[test]

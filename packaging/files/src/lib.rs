@@ -15,5 +15,5 @@ mod folder;
 mod output;
 mod owner;
 
-pub use folder::{Access, Folder, check, check_of};
+pub use folder::{Access, Folder, Lock, check, check_of};
 pub use output::{Output, append, write};

@@ -24,6 +24,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// a core, their checks must not take it from the ranks that are waited for.
 const CHECKS_IN_INTERVAL: u32 = 20;
 
+/// Longest interval between two checks.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(3);
+
 /// Time for which a rank must be missing before it counts as ended: launchers start the ranks of a
 /// host one after another.
 const LONGEST_START: Duration = Duration::from_millis(500);
@@ -113,7 +116,8 @@ impl LaunchedPeers {
         if self.first <= now && state.next.is_none_or(|next| next <= now) {
             state.look(self.own, now);
             let ended = Instant::now();
-            state.next = Some(ended + LOOK.max(ended.duration_since(now) * CHECKS_IN_INTERVAL));
+            let interval = ended.duration_since(now).saturating_mul(CHECKS_IN_INTERVAL);
+            state.next = Some(ended + interval.clamp(LOOK, LONGEST_INTERVAL));
         }
         let mut ranks: Vec<usize> =
             state.ended.iter().filter_map(|world| self.ranks.get(world).copied()).collect();

@@ -127,7 +127,8 @@ pub(super) fn write<'a>(
 }
 
 /// Puts a manifest in the place of the former one, once all files are on the storage device. If that
-/// fails before the change, nothing of generations other than `former` remains.
+/// fails before the change, nothing of generations other than `former` remains. If the change itself
+/// fails, all files remain: a network file system may have made it nevertheless.
 pub(super) fn publish(
     folder: &Folder,
     manifest: &[u8],
@@ -137,13 +138,13 @@ pub(super) fn publish(
         put(&mut file, 0, manifest)?;
         file.sync_all()?;
         // The names of the files are stored before the manifest that refers to them.
-        folder.sync()?;
-        folder.rename(NEXT_MANIFEST, MANIFEST)
+        folder.sync()
     });
     if let Err(error) = written {
         clear(folder, former);
         return Err(unwritten(folder, MANIFEST, &error));
     }
+    folder.rename(NEXT_MANIFEST, MANIFEST).map_err(|error| unwritten(folder, MANIFEST, &error))?;
     folder.sync().map_err(|error| {
         let path = folder.path().join(MANIFEST);
         format!(

@@ -22,7 +22,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use quo::group::WaitLimits;
-use quo_files::{Access, Folder};
+use quo_files::{Access, Folder, Lock};
 use serde::{Deserialize, Serialize};
 
 use super::message::{HeldArrays, agreed, exchange};
@@ -58,6 +58,7 @@ struct Opening {
 /// A checkpoint that rank 0 begins to write.
 struct Begun {
     folder: Folder,
+    _lock: Lock,
     generation: String,
     former: Option<String>,
     state: Vec<u8>,
@@ -66,13 +67,17 @@ struct Begun {
 impl Begun {
     fn new(path: &Path, state: Vec<u8>) -> Result<Self, String> {
         let folder = Folder::make(path, Access::ReadOnly).map_err(|error| error.to_string())?;
-        if !folder.lock(false) {
-            return Err(busy(&folder, "read or written"));
-        }
+        let lock = folder.lock(false).map_err(|error| error.to_string())?;
+        let lock = lock.ok_or_else(|| busy(&folder, "read or written"))?;
         let former = read_manifest(&folder)?.map(|manifest| manifest.generation);
+        if former.is_none() {
+            // The folder may be new; a system that cannot store its name has told so before.
+            let above = folder.path().parent().and_then(|above| std::fs::File::open(above).ok());
+            above.map(|above| above.sync_all());
+        }
         files::clear(&folder, former.as_deref());
         let generation = files::new_generation().map_err(|error| error.to_string())?;
-        Ok(Self { folder, generation, former, state })
+        Ok(Self { folder, _lock: lock, generation, former, state })
     }
 }
 
@@ -94,17 +99,29 @@ fn read_manifest(folder: &Folder) -> Result<Option<Manifest>, String> {
     }
 }
 
+/// A checkpoint that is read, and locked on rank 0.
+struct Opened {
+    folder: Folder,
+    manifest: Manifest,
+    _lock: Option<Lock>,
+}
+
 /// Opens a checkpoint; `None` if there is none in the folder, or no folder.
-fn open(path: &Path, is_first: bool) -> Result<Option<(Folder, Manifest)>, String> {
+fn open(path: &Path, is_first: bool) -> Result<Option<Opened>, String> {
     let folder = match Folder::open(path, Access::ReadOnly) {
         Ok(folder) => folder,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
-    if is_first && !folder.lock(true) {
+    let lock = match is_first {
+        true => folder.lock(true).map_err(|error| error.to_string())?,
+        false => None,
+    };
+    if is_first && lock.is_none() {
         return Err(busy(&folder, "written"));
     }
-    Ok(read_manifest(&folder)?.map(|manifest| (folder, manifest)))
+    let manifest = read_manifest(&folder)?;
+    Ok(manifest.map(|manifest| Opened { folder, manifest, _lock: lock }))
 }
 
 /// Adds the remedy for a file that one rank sees and another one does not.
@@ -230,7 +247,7 @@ impl Registry {
         let (rank, size) = self.seat.ok_or(DataError::NoRank { call: RESTORE })?;
         let opened = self.check_storable(path).and_then(|()| Ok(open(path, rank == 0)?));
         let mine = opened.as_ref().map_err(Fault::clone).map(|found| Opening {
-            generation: found.as_ref().map(|(_, manifest)| manifest.generation.clone()),
+            generation: found.as_ref().map(|found| found.manifest.generation.clone()),
             held: self.stored(),
         });
         let all = self.agree(RESTORE, mine, limits)?;
@@ -244,7 +261,7 @@ impl Registry {
         }
         let held: Vec<_> = all.into_iter().map(|opening| opening.held).collect();
         let data = agreed(RESTORE, &held)?;
-        let Ok(Some((folder, mut manifest))) = opened else { return Ok(false) };
+        let Ok(Some(Opened { folder, mut manifest, _lock })) = opened else { return Ok(false) };
         let loaded = self
             .load(&folder, &mut manifest, &data, (rank, size))
             .and_then(|loaded| accept(&manifest.state).map(|()| loaded).map_err(Fault::Data));
@@ -402,17 +419,18 @@ mod tests {
         let mut registry = with_data(1.5);
         registry.checkpoint_bytes(place.path(), Ok(Vec::new())).unwrap();
         let folder = Folder::open(place.path(), Access::ReadOnly).unwrap();
-        assert!(folder.lock(false));
+        let lock = folder.lock(false).unwrap();
+        assert!(lock.is_some());
         let busy = registry.checkpoint_bytes(place.path(), Ok(Vec::new())).unwrap_err();
         assert!(
             matches!(busy, DataError::Files { .. }) && busy.to_string().contains("another job")
         );
         let busy = registry.restore_bytes(place.path(), |_| Ok(())).unwrap_err();
         assert!(busy.to_string().contains("written now: wait for it"), "{busy}");
-        drop(folder);
+        drop(lock);
         let given = registry.checkpoint_bytes(place.path(), Err("no time".to_owned()));
         assert!(matches!(given, Err(DataError::Unstored { rank: 0, .. })), "{given:?}");
-        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2);
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 3);
         let nowhere = registry.checkpoint_bytes(Path::new(""), Ok(Vec::new())).unwrap_err();
         assert!(nowhere.to_string().contains("the path of the folder is empty"), "{nowhere}");
         let two = Registry::new(Some((0, 2)));

@@ -19,7 +19,8 @@ pub fn of(trace: &Trace, names: &Names) -> Option<Slack> {
 
 /// Returns the free pages at the last sample (0) or at the peak (1).
 fn at(trace: &Trace, names: &Names, row: &SlackRow, moment: usize) -> FreePages {
-    let holder = Some(row.holder[moment]).filter(|component| *component != NONE);
+    // A moment without a sample has zeros only.
+    let holder = Some(row.holder[moment]).filter(|it| *it != NONE && row.main[moment] > 0);
     let site = row.holder_site[moment];
     FreePages {
         main: row.main[moment],

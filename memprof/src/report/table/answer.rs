@@ -51,7 +51,7 @@ pub fn of(job: &Job, growth: &growth::Named) -> Option<Answer> {
     if shares.is_empty() {
         return None;
     }
-    let whole = if job.is_whole() { "" } else { "Traces are missing or damaged. In the others: " };
+    let whole = if job.is_whole() { "" } else { "Traces are missing or damaged. Of the others: " };
     let mut sentences = vec![format!("{whole}{}", peak(job, rank, &shares))];
     sentences.extend(job.nodes.iter().max_by_key(|node| node_peak(node)).and_then(room));
     sentences.extend(growth.sentence().filter(|_| job.jobs.len() <= 1));
@@ -94,8 +94,7 @@ fn shares(held: impl Iterator<Item = (Group, u64)>) -> Vec<Share> {
     named.sort_by_key(|(name, bytes)| (*name == OTHERS, std::cmp::Reverse(*bytes)));
     let bytes: Vec<u64> = named.iter().map(|(_, bytes)| *bytes).collect();
     let shares = named.into_iter().zip(percent(&bytes));
-    let shares = shares.map(|((group, bytes), percent)| Share { group, bytes, percent });
-    shares.filter(|share| share.percent > 0).collect()
+    shares.map(|((group, bytes), percent)| Share { group, bytes, percent }).collect()
 }
 
 /// Returns the whole percents of values in their sum: they add up to 100, and those with the
@@ -106,7 +105,8 @@ fn percent(values: &[u64]) -> Vec<u32> {
     let mut whole: Vec<u32> = parts.clone().map(|part| (part / sum) as u32).collect();
     let mut order: Vec<usize> = (0..values.len()).collect();
     let fractions: Vec<u128> = parts.map(|part| part % sum).collect();
-    order.sort_by_key(|at| std::cmp::Reverse(fractions[*at]));
+    // A value below one percent gets that one before another value gets more.
+    order.sort_by_key(|at| (whole[*at] > 0, std::cmp::Reverse(fractions[*at])));
     let missing = 100_usize.saturating_sub(whole.iter().sum::<u32>() as usize);
     order.into_iter().take(missing).for_each(|at| whole[at] += 1);
     whole
@@ -139,16 +139,17 @@ fn peak(job: &Job, rank: &Rank, shares: &[Share]) -> String {
 /// Returns clauses such as `71 % is held by the application, 18 % by MPI, 7 % is free in the
 /// allocator, and 4 % has no known owner`.
 fn holders(shares: &[Share]) -> String {
+    let shares = || shares.iter().filter(|share| share.percent > 0);
     let is_owned = |share: &&Share| !matches!(share.group, "slack" | "unattributed");
     let mut clauses = Vec::new();
-    for share in shares.iter().filter(is_owned) {
+    for share in shares().filter(is_owned) {
         let is_held = if clauses.is_empty() { "is held " } else { "" };
         clauses.push(format!("{} % {is_held}by {}", share.percent, holder(share.group)));
     }
     for (group, what) in
         [("slack", "is free in the allocator"), ("unattributed", "has no known owner")]
     {
-        let share = shares.iter().find(|share| share.group == group);
+        let share = shares().find(|share| share.group == group);
         clauses.extend(share.map(|share| format!("{} % {what}", share.percent)));
     }
     match clauses.as_slice() {

@@ -303,7 +303,7 @@ fn ranks_killed_while_begin_makes_a_communicator_are_named() -> Result<()> {
     fs::write(&dying, "1 2")?;
     let _asking = job.asks(&["shrink", "test", "1", "--wait"])?;
     job.wait_for_event("agreed")?;
-    // A rank that is told to stop before its next probe does not begin the resize.
+    // A rank that finds the word to stop before its next probe does not begin the resize.
     job.wait_for_end("is there: rank 2 of 4")?;
     // On a busy machine rank 1 may learn of the death of rank 2 before it makes the call itself.
     ended_with_one_error(job, "member-lost", 3)

@@ -231,7 +231,7 @@ impl Folder {
     /// Locks the folder until the returned value is dropped: for that one alone, or shared with
     /// others that share. Returns `None` if another one has locked it. What is locked is the file
     /// `lock` in the folder, which a lock for one alone creates: network file systems pass locks of
-    /// files to all nodes, and those of folders to none. On a file system without locks nothing is
+    /// files to all nodes, and locks of folders to none. On a file system without locks nothing is
     /// locked.
     ///
     /// # Errors
@@ -243,7 +243,7 @@ impl Folder {
         };
         let file = match self.file(LOCK, flags) {
             Ok(file) => file,
-            // Nobody has ever written here.
+            // No process has locked it alone so far.
             Err(error) if is_shared && error.kind() == ErrorKind::NotFound => {
                 return Ok(Some(Lock { file: None }));
             }

@@ -71,7 +71,7 @@ impl Begun {
         let lock = lock.ok_or_else(|| busy(&folder, "read or written"))?;
         let former = read_manifest(&folder)?.map(|manifest| manifest.generation);
         if former.is_none() {
-            // The folder may be new; a system that cannot store its name has told so before.
+            // The folder may be new. Not every file system can store the name of one now.
             let above = folder.path().parent().and_then(|above| std::fs::File::open(above).ok());
             above.map(|above| above.sync_all());
         }

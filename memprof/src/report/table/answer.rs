@@ -40,7 +40,7 @@ pub struct Share {
     pub group: &'static str,
     /// Resident bytes.
     pub bytes: u64,
-    /// Whole percent of the peak; those of all shares add up to 100.
+    /// Whole percent of the peak. The percents of all shares add up to 100.
     pub percent: u32,
 }
 

@@ -177,8 +177,9 @@ impl Growth {
         let mut decade = low;
         while decade <= high {
             let cost = 10f64.powf(decade);
+            let digits = (-decade).max(0.0) as usize;
             svg.path("grid", &format!("M{LEFT} {:.1}H{RIGHT}", y(cost)));
-            svg.label("end", (LEFT - 8.0, y(cost) + 5.0), &quo_svg::number(cost));
+            svg.label("end", (LEFT - 8.0, y(cost) + 5.0), &format!("{cost:.digits$}"));
             decade += 1.0;
         }
         // Names of curves that end close together are moved apart.
@@ -273,6 +274,11 @@ mod tests {
         let picture = growth().picture();
         for text in [">barrier<", ">512<", "aria-label", "prefers-color-scheme"] {
             assert!(picture.contains(text), "{text}");
+        }
+        let short = json!({"ranks": 2, "cpu": {"lend": 0.02, "barrier": 3.0}});
+        let picture = Growth { series: vec![Series { name: "local", measured: vec![short] }] };
+        for label in [">0.01<", ">0.1<", ">1<", ">10<"] {
+            assert!(picture.picture().contains(label), "{label}");
         }
     }
 }

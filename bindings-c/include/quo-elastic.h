@@ -600,12 +600,14 @@ typedef struct QUO_array_part_t {
     size_t before_rows;
     /** Columns of ghost cells before the block. */
     size_t before_columns;
+    /** Bytes of an element. */
+    size_t element;
 } QUO_array_part_t;
 
 /** Initialiser: everything is still to be filled in. */
 #define QUO_ARRAY_PART_INIT                                                                        \
     {                                                                                              \
-        sizeof(QUO_array_part_t), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                         \
+        sizeof(QUO_array_part_t), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                      \
     }
 
 /** Rows of a sparse matrix on a rank. Set size to sizeof. Pointers, columns and ghost columns count from 0 or

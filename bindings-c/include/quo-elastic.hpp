@@ -179,12 +179,14 @@ public:
         detail::check(QUO_world_array_add(handle_, name, &spec));
     }
 
-    /** As QUO_world_array_part(). The type must be that of the elements. */
+    /** As QUO_world_array_part(). The type is that of the elements; one of another size is refused. */
     template <class T>
     Part<T> part(const char *name) const
     {
         QUO_array_part_t part = QUO_ARRAY_PART_INIT;
         detail::check(QUO_world_array_part(handle_, name, &part));
+        if (part.element != sizeof(T))
+            detail::raise(Errc::invalid_argument, "part: its elements have another size than the type");
         return {static_cast<T *>(part.data), part.layers,      part.rows,
                 part.columns,                part.first_layer, part.first_row,
                 part.first_column,           part.all_layers,  part.all_rows,

@@ -401,6 +401,8 @@ module quo_elastic_types
     integer(c_size_t) :: before_rows = 0
     !> Columns of ghost cells before the block.
     integer(c_size_t) :: before_columns = 0
+    !> Bytes of an element.
+    integer(c_size_t) :: element = 0
   end type quo_array_part_t
 
   !> Rows of a sparse matrix on a rank. `QUO_matrix_part_t` in C.

@@ -5,7 +5,7 @@ module quo_world_arrays
   use quo_constants, only: QUO_SUCCESS
   use quo_elastic_c
   use quo_elastic_types, only: quo_array_part_t, quo_array_spec_t, quo_move_metrics_t
-  use quo_text, only: out_of_memory, to_c
+  use quo_text, only: out_of_memory, refuse, sentence, to_c
   implicit none
   private
 
@@ -84,11 +84,11 @@ contains
     real(c_double), pointer, intent(out) :: data(:)
     !> As there.
     integer(c_int), intent(out) :: ierr
-    type(c_ptr) :: place
-    integer(c_size_t) :: rows, columns
+    type(quo_array_part_t) :: part
     nullify (data)
-    call quo_world_array(w, name, place, rows, columns, ierr)
-    if (ierr == QUO_SUCCESS) call c_f_pointer(place, data, [rows * columns])
+    call part_of_numbers(w, name, c_sizeof(1.0_c_double), part, ierr)
+    if (ierr /= QUO_SUCCESS) return
+    call c_f_pointer(part%data, data, [part%all_layers * part%all_rows * part%all_columns])
   end subroutine quo_world_array_double
 
   !> As [[quo_world_array]], for numbers.
@@ -101,11 +101,11 @@ contains
     integer(c_int), pointer, intent(out) :: data(:)
     !> As there.
     integer(c_int), intent(out) :: ierr
-    type(c_ptr) :: place
-    integer(c_size_t) :: rows, columns
+    type(quo_array_part_t) :: part
     nullify (data)
-    call quo_world_array(w, name, place, rows, columns, ierr)
-    if (ierr == QUO_SUCCESS) call c_f_pointer(place, data, [rows * columns])
+    call part_of_numbers(w, name, c_sizeof(1_c_int), part, ierr)
+    if (ierr /= QUO_SUCCESS) return
+    call c_f_pointer(part%data, data, [part%all_layers * part%all_rows * part%all_columns])
   end subroutine quo_world_array_int
 
   !> As [[quo_world_array]], for the cells of a matrix that is stored by columns, with its ghost cells.
@@ -121,7 +121,7 @@ contains
     type(quo_array_part_t) :: part
     real(c_double), pointer :: flat(:)
     nullify (data)
-    call quo_world_array_part(w, name, part, ierr)
+    call part_of_numbers(w, name, c_sizeof(1.0_c_double), part, ierr)
     if (ierr /= QUO_SUCCESS) return
     call c_f_pointer(part%data, flat, [part%all_layers * part%all_rows * part%all_columns])
     data(1 - part%before_rows:part%all_rows - part%before_rows, &
@@ -141,13 +141,35 @@ contains
     type(quo_array_part_t) :: part
     real(c_double), pointer :: flat(:)
     nullify (data)
-    call quo_world_array_part(w, name, part, ierr)
+    call part_of_numbers(w, name, c_sizeof(1.0_c_double), part, ierr)
     if (ierr /= QUO_SUCCESS) return
     call c_f_pointer(part%data, flat, [part%all_layers * part%all_rows * part%all_columns])
     data(1 - part%before_rows:part%all_rows - part%before_rows, &
       1 - part%before_columns:part%all_columns - part%before_columns, &
       1 - part%before_layers:part%all_layers - part%before_layers) => flat
   end subroutine quo_world_array_cells_in_layers
+
+  !> The part of an array whose elements have a number of bytes.
+  subroutine part_of_numbers(w, name, element, part, ierr)
+    !> A world.
+    type(c_ptr), value :: w
+    !> The array.
+    character(len=*, kind=c_char), intent(in) :: name
+    !> Bytes of an element of the caller's type.
+    integer(c_size_t), intent(in) :: element
+    !> The part, until the next commit or swap.
+    type(quo_array_part_t), intent(out) :: part
+    !> `QUO_ERR_NOT_FOUND`; `QUO_ERR_INVLD_ARG` if the elements have another size.
+    integer(c_int), intent(out) :: ierr
+    type(sentence) :: why
+    call quo_world_array_part(w, name, part, ierr)
+    if (ierr /= QUO_SUCCESS .or. part%element == element) return
+    call why%say("quo_world_array: elements of """//name//""" have ")
+    call why%number(part%element)
+    call why%say(" bytes, those of the pointer ")
+    call why%number(element)
+    ierr = refuse(why)
+  end subroutine part_of_numbers
 
   !> This rank's part of an array with its place in the whole array and its ghost cells. Local.
   subroutine quo_world_array_part(w, name, part, ierr)

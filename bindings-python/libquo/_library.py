@@ -186,6 +186,7 @@ class ArrayPart(Structure):
         ("before_layers", c_size_t),
         ("before_rows", c_size_t),
         ("before_columns", c_size_t),
+        ("element", c_size_t),
     ]
 
 

@@ -89,6 +89,17 @@ class Array:
         library.call("QUO_world_array", handle, self._name, data, rows, columns)
         return data.value, rows.value, columns.value
 
+    def _checked(self) -> library.ArrayPart:
+        part = library.ArrayPart(ctypes.sizeof(library.ArrayPart))
+        library.call("QUO_world_array_part", self._world._handle, self._name, part)
+        if part.element != self.dtype.itemsize:
+            raise InvalidArgumentError(
+                5,
+                f"array: `{self.name}`: its elements have {part.element} bytes, {self.dtype} has "
+                f"{self.dtype.itemsize}: name their dtype",
+            )
+        return part
+
     @property
     def local(self) -> "numpy.ndarray[Any, Any]":
         """This rank's part, without a copy: a vector, or a matrix where it has more than one row.
@@ -118,8 +129,7 @@ class Array:
         """
         import numpy
 
-        part = library.ArrayPart(ctypes.sizeof(library.ArrayPart))
-        library.call("QUO_world_array_part", self._world._handle, self._name, part)
+        part = self._checked()
         shape = (part.all_layers, part.all_rows, part.all_columns)
         if not part.data or not all(shape):
             whole = numpy.empty(shape, self.dtype)

@@ -428,10 +428,11 @@ class World(Handle):
     ) -> "Array":
         """Returns an array that the world has, for example on a rank that joined. Local.
 
-        ``dtype`` and ``storage`` are those with which it was added.
+        ``dtype`` and ``storage`` are those with which it was added; a type of another size is
+        refused.
         """
         array = Array(self, name, dtype, storage)
-        array._place()
+        array._checked()
         return array
 
     # Sparse matrices

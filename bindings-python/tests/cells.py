@@ -50,6 +50,7 @@ def add_arrays(world):
     expect_raises(libquo.InvalidArgumentError, "dimensions", world.add_array, "b", (1, 2, 3, 4))
     expect_raises(libquo.InvalidStateError, "box", box.exchange_halo_end)
     expect_raises(libquo.InvalidArgumentError, "plate", box.swap, world.array("plate"))
+    expect_raises(libquo.InvalidArgumentError, "4", world.array, "plate", "f4")
 
 
 def main():

@@ -91,6 +91,7 @@ contains
   integer(c_int) function step(w, data) bind(c)
     type(c_ptr), value :: w, data
     integer(c_int) :: ierr, ranks, rank
+    integer(c_int), pointer :: integers(:)
     integer(c_long_long) :: request
     step = 1
     if (c_associated(data)) continue ! not needed here
@@ -105,6 +106,8 @@ contains
     call quo_world_exchange_halo_end(w, "box", ierr)
     call need(ierr)
     call visit(w, .false.)
+    call quo_world_array(w, "plate", integers, ierr)
+    if (ierr /= QUO_ERR_INVLD_ARG .or. associated(integers)) wrong = wrong + 1
     call quo_world_array_swap(w, "plate", "other", ierr)
     call need(ierr)
     call quo_world_array_swap(w, "plate", "other", ierr)

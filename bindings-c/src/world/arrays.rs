@@ -98,6 +98,8 @@ pub struct QUO_array_part_t {
     pub before_rows: usize,
     /// Columns of ghost cells before the block.
     pub before_columns: usize,
+    /// Bytes of an element.
+    pub element: usize,
 }
 
 // SAFETY: repr(C), starts with its size; the other fields are numbers and a pointer.
@@ -219,6 +221,7 @@ pub extern "C" fn QUO_world_array_part(
             let [layers, rows, columns] = distribution.spans(rank);
             let [all_layers, all_rows, own_columns] = distribution.memory(rank);
             let all_columns = own_columns + arrays.ghosts(&name)?;
+            let element = arrays.element_size(&name)?;
             place.set(&QUO_array_part_t {
                 size: size_of::<QUO_array_part_t>(),
                 data: address(open, &name)?,
@@ -234,6 +237,7 @@ pub extern "C" fn QUO_world_array_part(
                 before_layers: layers.before,
                 before_rows: rows.before,
                 before_columns: columns.before,
+                element,
             });
             Ok(())
         })

@@ -28,6 +28,7 @@ part_of(QUO_world w, const char *name)
 {
     QUO_array_part_t part = QUO_ARRAY_PART_INIT;
     CHECK_OK(QUO_world_array_part(w, name, &part));
+    CHECK(part.element == (0 == strcmp(name, "box") ? sizeof(float) : sizeof(cell_t)));
     return part;
 }
 

@@ -311,6 +311,14 @@ impl Registry {
         self.named_mut("bytes_mut", name).map(|entry| entry.block.bytes_mut())
     }
 
+    /// Returns the number of bytes of an element. Local.
+    ///
+    /// # Errors
+    /// [`DataError::Unknown`].
+    pub fn element_size(&self, name: &str) -> Result<usize, DataError> {
+        self.named("element_size", name).map(|entry| entry.described.element)
+    }
+
     /// Returns the layout of an array on the present ranks. Local.
     ///
     /// # Errors

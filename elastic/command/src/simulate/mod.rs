@@ -5,6 +5,7 @@ mod reproduce;
 mod sharing;
 mod source;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -237,7 +238,7 @@ pub fn run(arguments: &Simulate, json: bool) -> Result<u8> {
         return show_record(arguments, workload, outcome, json);
     }
     let mut summaries = vec![Vec::new(); arguments.policy.len()];
-    let mut first: Option<(Workload, Vec<Outcome>)> = None;
+    let mut first: Option<(Cow<'_, Workload>, Vec<Outcome>)> = None;
     for seed in arguments.seed..arguments.seed.saturating_add(arguments.seeds) {
         let mut workload = source.workload(arguments, seed)?;
         let cluster = cluster(arguments, &workload)?;
@@ -329,7 +330,12 @@ fn cluster(arguments: &Simulate, workload: &Workload) -> Result<Cluster> {
     Ok(Cluster { nodes, cores_per_node: arguments.cores_per_node.unwrap_or(1) })
 }
 
-fn elastic(arguments: &Simulate, workload: &mut Workload, nodes: u32, seed: u64) -> Result<()> {
+fn elastic(
+    arguments: &Simulate,
+    workload: &mut Cow<'_, Workload>,
+    nodes: u32,
+    seed: u64,
+) -> Result<()> {
     let chosen = match (&arguments.elastic, &arguments.elastic_list) {
         (Some(share), _) => Chosen::Share(*share, seed),
         (None, Some(path)) => {
@@ -349,7 +355,7 @@ fn elastic(arguments: &Simulate, workload: &mut Workload, nodes: u32, seed: u64)
     let (smallest, largest) = (arguments.min_size, arguments.max_size);
     let elastic =
         Elastic { chosen, class, smallest, largest, serial: arguments.serial, iterations: 20 };
-    if elastic.apply(workload, nodes) == 0 && is_list {
+    if elastic.apply(workload.to_mut(), nodes) == 0 && is_list {
         bail!("no job of the workload is named in the list of elastic jobs");
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! The source of workloads: a log, a record, a description, or a generator.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -69,15 +70,17 @@ impl Source {
         Ok(Source::Log(Box::new(log), format))
     }
 
-    pub fn workload(&self, arguments: &Simulate, seed: u64) -> Result<Workload> {
+    pub fn workload(&self, arguments: &Simulate, seed: u64) -> Result<Cow<'_, Workload>> {
         let workload = match self {
             Source::Synthetic { jobs, nodes, load } => {
-                synthetic(Synthetic { jobs: *jobs, nodes: *nodes, load: *load, seed })
+                Cow::Owned(synthetic(Synthetic { jobs: *jobs, nodes: *nodes, load: *load, seed }))
             }
-            Source::Log(log, _) => log.workload.clone(),
-            Source::Record(found) => found.0.clone(),
-            Source::Description(path, text) => described::read(text, seed)
-                .with_context(|| format!("reading {}", path.display()))?,
+            Source::Log(log, _) => Cow::Borrowed(&log.workload),
+            Source::Record(found) => Cow::Borrowed(&found.0),
+            Source::Description(path, text) => Cow::Owned(
+                described::read(text, seed)
+                    .with_context(|| format!("reading {}", path.display()))?,
+            ),
         };
         if seed == arguments.seed
             && let Some(path) = &arguments.write_swf

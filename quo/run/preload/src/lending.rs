@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use quo::Context;
 use quo::context::CreateOptions;
+use quo::cpuset::CpuSet;
 use quo::group::LocalGroup;
 
 use crate::job::Place;
@@ -87,17 +88,31 @@ pub fn begin(place: &Place) -> Option<String> {
     note
 }
 
-/// Returns a line for the user if all ranks of the node may use the same CPUs, so that none has any
-/// to lend.
+/// Returns a line for the user if no rank of the node has a CPU of its own, so that none can lend.
 fn unbound(context: &Context) -> Option<String> {
-    let own = context.binding().ok()?;
-    let is_same = |rank: usize| context.binding_of(rank).is_ok_and(|cpus| cpus == own);
-    let all = own.len() > 1 && (1..context.node_size()).all(is_same);
-    all.then(|| {
-        "no rank of this node lends: all may use the same CPUs; bind each to its own, as by mpirun \
-         --bind-to core"
-            .to_owned()
-    })
+    let masks = (0..context.node_size()).map(|rank| context.binding_of(rank));
+    let masks = masks.collect::<Result<Vec<_>, _>>().ok()?;
+    let cause = why_none_lends(&masks)?;
+    Some(format!(
+        "no rank of this node lends: {cause}; bind each rank to its own, as by mpirun --bind-to core"
+    ))
+}
+
+/// Returns why no rank has a CPU of its own, given the masks of all. Pure.
+fn why_none_lends(masks: &[CpuSet]) -> Option<String> {
+    let is_own =
+        |rank: usize, cpu| (0..masks.len()).all(|at| at == rank || !masks[at].contains(cpu));
+    let lends = |rank: usize| masks[rank].iter().any(|cpu| is_own(rank, cpu));
+    // Ranks that share one CPU each are bound, to too few.
+    if masks.iter().all(|mask| mask.len() <= 1) || (0..masks.len()).any(lends) {
+        return None;
+    }
+    if masks.iter().all(|mask| *mask == masks[0]) {
+        return Some("all may use the same CPUs".to_owned());
+    }
+    let widest = (0..masks.len()).max_by_key(|rank| masks[*rank].len()).unwrap_or(0);
+    let cpus = &masks[widest];
+    Some(format!("several ranks may use each CPU (rank {widest} of the node may use {cpus})"))
 }
 
 fn meet(place: &Place) -> Result<(), String> {
@@ -261,4 +276,23 @@ pub fn end() -> Option<String> {
         TIMES_BORROWED.load(Relaxed),
         REGIONS.load(Relaxed)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_without_a_cpu_of_their_own_are_told_why() {
+        let why = |masks: &[&str]| {
+            let masks: Vec<CpuSet> = masks.iter().map(|mask| mask.parse().unwrap()).collect();
+            why_none_lends(&masks)
+        };
+        assert_eq!(why(&["0-3", "0-3"]).unwrap(), "all may use the same CPUs");
+        let others = why(&["0", "1", "0-1"]).unwrap();
+        assert_eq!(others, "several ranks may use each CPU (rank 2 of the node may use 0-1)");
+        for lends in [&["0", "1"][..], &["0-1", "1"], &["0", "0"]] {
+            assert_eq!(why(lends), None, "{lends:?}");
+        }
+    }
 }

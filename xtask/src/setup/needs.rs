@@ -38,6 +38,11 @@ pub enum Need {
     Hpcc,
     QuantumEspresso,
     Pseudopotentials,
+    Scalapack,
+    Fftw,
+    FftwOverMpi,
+    Petsc,
+    Rmpi,
     Go,
     Bootstrap,
 }
@@ -89,8 +94,18 @@ pub const TEST_BEDS: &[Need] = &[
 pub const VIEWERS: &[Need] = &[Need::Browser, Need::Manual];
 
 /// Third-party programs that the full test runs under the memory profiler.
-pub const PROGRAMS: &[Need] =
-    &[Need::Lammps, Need::Hpcc, Need::QuantumEspresso, Need::Pseudopotentials, Need::Go];
+pub const PROGRAMS: &[Need] = &[
+    Need::Lammps,
+    Need::Hpcc,
+    Need::QuantumEspresso,
+    Need::Pseudopotentials,
+    Need::Scalapack,
+    Need::Fftw,
+    Need::FftwOverMpi,
+    Need::Petsc,
+    Need::Rmpi,
+    Need::Go,
+];
 
 /// Needs of MPIs that are Python packages.
 pub const PYTHON: &[Need] = &[Need::Python];
@@ -137,6 +152,11 @@ impl Need {
             Need::Hpcc => "hpcc",
             Need::QuantumEspresso => "pw.x",
             Need::Pseudopotentials => "Si.pz-vbc.UPF",
+            Need::Scalapack => "ScaLAPACK's tests",
+            Need::Fftw => "FFTW",
+            Need::FftwOverMpi => "FFTW for MPI",
+            Need::Petsc => "petsc4py",
+            Need::Rmpi => "Rmpi",
             Need::Go => "go",
             Need::Bootstrap => "mmdebstrap",
         }
@@ -175,8 +195,11 @@ impl Need {
             Need::ProgramEmulator => {
                 "runs a program that the memory profiler has to know as emulated"
             }
-            Need::Lammps | Need::Hpcc | Need::QuantumEspresso => {
+            Need::Lammps | Need::Hpcc | Need::QuantumEspresso | Need::Scalapack => {
                 "runs under the memory profiler, unchanged"
+            }
+            Need::Fftw | Need::FftwOverMpi | Need::Petsc | Need::Rmpi => {
+                "works under the memory profiler"
             }
             Need::Pseudopotentials => "describes silicon to pw.x",
             Need::Go => "reads the call stacks that the memory profiler exports (pprof)",
@@ -230,6 +253,14 @@ impl Need {
             Need::Pseudopotentials => {
                 ("quantum-espresso-data", "quantum-espresso", "quantum-espresso")
             }
+            // Elsewhere they are in the library's sources.
+            Need::Scalapack => {
+                ("scalapack-mpi-test", "scalapack-openmpi-devel", "netlib-scalapack")
+            }
+            Need::Fftw => ("libfftw3-dev", "fftw-devel", "fftw"),
+            Need::FftwOverMpi => ("libfftw3-mpi-dev", "fftw-openmpi-devel", "fftw"),
+            Need::Petsc => ("python3-petsc4py", "python3-petsc-openmpi", "py-petsc4py"),
+            Need::Rmpi => ("r-cran-rmpi", "R-Rmpi", "r-rmpi"),
             Need::Go => ("golang-go", "golang", "go"),
             Need::Bootstrap => ("mmdebstrap", "mmdebstrap", "mmdebstrap"),
         };

@@ -55,6 +55,11 @@ fn is_met(need: Need) -> bool {
         Need::OpenBlas => succeeds(Command::new("pkg-config").args(["--exists", "openblas"])),
         // The program's package only recommends them: both are installed if the program is missing.
         Need::Pseudopotentials => find_program(Need::QuantumEspresso.name()).is_some(),
+        Need::Scalapack => Path::new("/usr/share/scalapack/LU.dat").exists(),
+        Need::Fftw => links("#include <fftw3.h>\nint main(void) { return 0; }", "-lfftw3"),
+        Need::FftwOverMpi => links("int main(void) { return 0; }", "-lfftw3_mpi"),
+        Need::Petsc => Path::new("/usr/lib/petscdir").exists(),
+        Need::Rmpi => Path::new("/usr/lib/R/site-library/Rmpi").exists(),
         Need::Kokkos => Path::new("/usr/include/trilinos/Kokkos_Core.hpp").exists(),
         Need::NetworkTools | Need::Slurm | Need::Emulator | Need::Quotas | Need::Bootstrap => {
             find_system_program(need.name()).is_some()

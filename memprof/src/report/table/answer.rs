@@ -3,7 +3,7 @@
 
 use super::peak_between;
 use crate::growth::Limit;
-use crate::model::{Group, Job, Node, ProcessKey, Rank};
+use crate::model::{Group, Held, Job, Node, ProcessKey, Rank};
 use crate::report::growth;
 use crate::terminal::{Look, clean};
 use crate::units::bytes;
@@ -53,6 +53,7 @@ pub fn of(job: &Job, growth: &growth::Named) -> Option<Answer> {
     }
     let whole = if job.is_whole() { "" } else { "Traces are missing or damaged. Of the others: " };
     let mut sentences = vec![format!("{whole}{}", peak(job, rank, &shares))];
+    sentences.extend(between_samples(rank));
     sentences.extend(job.nodes.iter().max_by_key(|node| node_peak(node)).and_then(room));
     sentences.extend(growth.sentence().filter(|_| job.jobs.len() <= 1));
     let name = |name: &Option<_>| name.as_ref().map(|name: &std::sync::Arc<str>| name.to_string());
@@ -136,21 +137,36 @@ fn peak(job: &Job, rank: &Rank, shares: &[Share]) -> String {
     format!("At the peak{who} ({about}), {}.", holders(shares))
 }
 
-/// Returns clauses such as `71 % is held by the application, 18 % by MPI, 7 % is free in the
-/// allocator, and 4 % has no known owner`.
+/// Returns the sentence about the component of the application that may have held more between
+/// samples than samples have seen; `None` if the difference is a small part of the peak.
+fn between_samples(rank: &Rank) -> Option<String> {
+    let own = rank.held.iter().filter(|held| held.group == Group::Application);
+    let more = |held: &&Held| held.resident_bound.saturating_sub(held.resident_peak);
+    let held = own.max_by_key(more)?;
+    (u128::from(more(&held)) * 20 >= u128::from(rank.peak.bytes)).then(|| {
+        format!(
+            "Between samples {} may have held up to {}; samples have seen {}.",
+            clean(&held.name),
+            bytes(held.resident_bound),
+            bytes(held.resident_peak)
+        )
+    })
+}
+
+/// Returns clauses in the order of the shares, such as `71 % is held by the application, 18 % by
+/// MPI, 7 % is free in the allocator, and 4 % has no known owner`.
 fn holders(shares: &[Share]) -> String {
-    let shares = || shares.iter().filter(|share| share.percent > 0);
-    let is_owned = |share: &&Share| !matches!(share.group, "slack" | "unattributed");
     let mut clauses = Vec::new();
-    for share in shares().filter(is_owned) {
-        let is_held = if clauses.is_empty() { "is held " } else { "" };
-        clauses.push(format!("{} % {is_held}by {}", share.percent, holder(share.group)));
-    }
-    for (group, what) in
-        [("slack", "is free in the allocator"), ("unattributed", "has no known owner")]
-    {
-        let share = shares().find(|share| share.group == group);
-        clauses.extend(share.map(|share| format!("{} % {what}", share.percent)));
+    let mut follows_holder = false;
+    for share in shares.iter().filter(|share| share.percent > 0) {
+        let what = match share.group {
+            "slack" => "is free in the allocator".to_owned(),
+            "unattributed" => "has no known owner".to_owned(),
+            group if follows_holder => format!("by {}", holder(group)),
+            group => format!("is held by {}", holder(group)),
+        };
+        follows_holder = !matches!(share.group, "slack" | "unattributed");
+        clauses.push(format!("{} % {what}", share.percent));
     }
     match clauses.as_slice() {
         [] => String::new(),
@@ -220,7 +236,12 @@ mod tests {
         let two = [(Group::MpiForUser, 1), (Group::Slack, 2)];
         assert_eq!(
             told(&two),
-            "33 % is held by MPI for the application and 67 % is free in the allocator"
+            "67 % is free in the allocator and 33 % is held by MPI for the application"
+        );
+        let between = [(Group::Application, 3), (Group::Mpi, 1), (Group::Slack, 2)];
+        assert_eq!(
+            told(&between),
+            "50 % is held by the application, 33 % is free in the allocator, and 17 % is held by MPI"
         );
         assert_eq!(told(&[]), "");
     }

@@ -1,12 +1,13 @@
 //! Combination of processes into a job: one clock, one axis, sums per node.
 
+use super::gpu::CollectGpu;
 use super::handle::CollectHandles;
 use super::join::{self, Claim, Join};
 use super::sharing::Sharing;
 use super::site::Collect;
 use super::{
-    BINS, HandleSite, Job, MissingRanks, Moment, Node, Note, Object, OwnPeak, ProcessKey, Rank,
-    Shared, Site, State, Timeline, Touches, Unread, balance, jobs, phase, statistics,
+    BINS, GpuSite, HandleSite, Job, MissingRanks, Moment, Node, Note, Object, OwnPeak, ProcessKey,
+    Rank, Shared, Site, State, Timeline, Touches, Unread, balance, jobs, phase, statistics,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -44,6 +45,8 @@ pub struct Reduced {
     pub sites: Vec<Site>,
     /// Places that make MPI objects; their frames refer to `objects`.
     pub handles: Vec<HandleSite>,
+    /// Calls that requested memory from the runtimes of GPUs; their frames refer to `objects`.
+    pub gpu: Vec<GpuSite>,
     /// Notes of the profiler.
     pub notes: Vec<(u32, Arc<str>)>,
 }
@@ -136,6 +139,7 @@ pub struct Assembler {
     nodes: BTreeMap<(Arc<str>, [u8; 16]), Collecting>,
     sites: Collect,
     handles: CollectHandles,
+    gpu: CollectGpu,
     notes: Vec<Note>,
     known_notes: HashMap<(u32, Arc<str>), usize>,
     processes: u32,
@@ -211,6 +215,7 @@ impl Assembler {
             nodes: BTreeMap::new(),
             sites: Collect::until(axis.end_ns),
             handles: CollectHandles::default(),
+            gpu: CollectGpu::default(),
             notes: Vec::new(),
             known_notes: HashMap::new(),
             processes: 0,
@@ -220,7 +225,7 @@ impl Assembler {
 
     /// Adds a process, which must be added only once.
     pub fn add(&mut self, clock: &Clock, reduced: Reduced) {
-        let Reduced { mut rank, mut timeline, totals, shared, objects, sites, handles, notes } =
+        let Reduced { mut rank, mut timeline, totals, shared, objects, sites, handles, gpu, notes } =
             reduced;
         rank.offset_ns = self.axis.offset_ns(clock);
         rank.left = self.axis.has_left(clock, rank.state);
@@ -239,6 +244,11 @@ impl Assembler {
             let object = numbers.get(site.frame.object as usize);
             site.frame.object = object.copied().unwrap_or(u32::MAX);
             self.handles.add(site);
+        }
+        for mut site in gpu {
+            let object = numbers.get(site.frame.object as usize);
+            site.frame.object = object.copied().unwrap_or(u32::MAX);
+            self.gpu.add(site);
         }
         for (code, text) in notes {
             let at = *self.known_notes.entry((code, text.clone())).or_insert_with(|| {
@@ -289,6 +299,7 @@ impl Assembler {
             components: Vec::new(),
             phases: Vec::new(),
             handles: self.handles.finish(&sites),
+            gpu: self.gpu.finish(),
             sites,
             balance: balance::balance(&nodes),
             notes: self.notes,

@@ -65,6 +65,7 @@ pub fn sharing(number: u32, pages: BTreeSet<u64>, bins: usize) -> Reduced {
             sampler: Sampler::default(),
             lost: Vec::new(),
             handles: Vec::new(),
+            gpu: Vec::new(),
             slack: None,
             touches: Touches::default(),
             faults: Vec::new(),
@@ -110,6 +111,7 @@ pub fn sharing(number: u32, pages: BTreeSet<u64>, bins: usize) -> Reduced {
         objects: Vec::new(),
         sites: Vec::new(),
         handles: Vec::new(),
+        gpu: Vec::new(),
         notes: vec![(7, "said".into())],
     }
 }

@@ -3,7 +3,7 @@
 //! [`Job::load`] reduces each trace as it is read, so that a thousand ranks need no more memory
 //! than their summaries. The types here are plain data with pure functions.
 //!
-//! floors: missing_ranks < children < process_key < touch < course < site < counter < handle < join < running_processes <
+//! floors: missing_ranks < children < process_key < touch < course < site < counter < gpu < handle < join < running_processes <
 //!     component < timeline < slack < rank < balance < jobs < sharing < statistics < phase < error <
 //!     assemble < reduce < reread < load
 
@@ -14,6 +14,7 @@ mod component;
 mod counter;
 mod course;
 mod error;
+mod gpu;
 mod handle;
 mod jobs;
 mod join;
@@ -39,6 +40,9 @@ pub use component::Group;
 pub use counter::{Counted, Counter};
 pub use course::Course;
 pub use error::{LoadError, Unread};
+#[cfg(test)]
+pub use gpu::tests as gpu_tests;
+pub use gpu::{GpuBytes, GpuMemory, GpuSite};
 #[cfg(test)]
 pub use handle::tests as handle_tests;
 pub use handle::{HandleCount, HandleHeld, HandleSite};
@@ -81,6 +85,9 @@ pub struct Job {
     /// Places that make MPI objects, over all ranks: most memory first, then most alive.
     #[serde(skip)]
     pub handles: Vec<HandleSite>,
+    /// Calls that requested memory from the runtimes of GPUs, over all ranks: highest peak first.
+    #[serde(skip)]
+    pub gpu: Vec<GpuSite>,
     /// First touches by owner and toucher, over all ranks; empty if page faults were not recorded.
     pub touches: Touches,
     /// Balance of the numbers.

@@ -1,6 +1,6 @@
 //! One process.
 
-use super::{Child, Group, HandleCount, Moment, ProcessKey, Slack, Span, Touches};
+use super::{Child, GpuMemory, Group, HandleCount, Moment, ProcessKey, Slack, Span, Touches};
 use serde::{Serialize, Serializer};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -55,6 +55,8 @@ pub struct Rank {
     pub lost: Vec<Lost>,
     /// MPI objects by kind; kinds of which none was made are not listed.
     pub handles: Vec<HandleCount>,
+    /// Memory requested from the runtimes of GPUs, of the process and of its components.
+    pub gpu: Vec<GpuMemory>,
     /// Free memory of the allocator by what would return it; `None` in older traces.
     pub slack: Option<Slack>,
     /// First touches by owner and toucher, if page faults were recorded.

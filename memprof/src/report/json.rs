@@ -2,7 +2,7 @@
 
 use super::causes::allocated_for;
 use super::table::{answer, slack};
-use super::{Options, View, growth, handles, select, sites};
+use super::{Options, View, gpu, growth, handles, select, sites};
 use crate::model::Job;
 use serde::Serialize;
 
@@ -24,6 +24,7 @@ const KINDS: &[(&str, &[&str])] = &[
             "freed",
             "alive",
             "alive_peak",
+            "blocks",
         ],
     ),
     (
@@ -67,6 +68,8 @@ struct Document<'a, T> {
     #[serde(skip_serializing_if = "Option::is_none")]
     handles: Option<Vec<handles::Named>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    gpu: Option<Vec<gpu::Named>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     growth: Option<serde_json::Value>,
 }
 
@@ -94,6 +97,7 @@ pub fn text(job: &Job, options: &Options) -> anyhow::Result<String> {
                 named_sites: Some(sites),
                 allocated_for: Some(allocated_for::json(job, SITES)),
                 handles: Some(handles::named(job)),
+                gpu: Some(gpu::named(job)),
                 growth: Some(grown.json()),
                 ..Document::of(job)
             };
@@ -116,6 +120,7 @@ impl<T: Serialize> Document<'_, T> {
             named_sites: None,
             allocated_for: None,
             handles: None,
+            gpu: None,
             growth: None,
         }
     }

@@ -1,6 +1,7 @@
 //! `memprof report`: tables, a page, pictures.
 
 pub mod causes;
+pub mod gpu;
 pub mod grid;
 pub mod growth;
 pub mod handles;

@@ -96,6 +96,9 @@ pub fn rank(rank: &Rank, everything: bool, look: Look) -> String {
     if let Some(alive) = super::handles::alive(&rank.handles) {
         out += &look.wrap(&format!("{alive}\n"));
     }
+    if let Some(gpu) = super::gpu::of_rank(&rank.gpu) {
+        out += &look.wrap(&format!("{gpu}\n"));
+    }
     if let Some(unseen) = unseen(std::iter::once(rank)) {
         out += &format!("{} {unseen}\n", look.warn("note:"));
     }

@@ -39,6 +39,7 @@ pub fn short(job: &Job, look: Look) -> String {
     out += &tool_told(job).map_or(String::new(), |text| look.dim(&look.wrap(&format!("{text}\n"))));
     out.push('\n');
     out += &nodes(&job.nodes, look);
+    out += &super::gpu::text(job, CAUSES, look);
     out += &slack::text(job, look);
     out += &closing(job, look);
     out += &look.dim(&format!("more: memprof report {}\n", clean(&shown(&job.folder))));
@@ -58,6 +59,7 @@ pub fn full(job: &Job, everything: bool, look: Look) -> String {
     out += &super::causes::text(job, CAUSES, look);
     out += &super::causes::allocated_for::text(job, CAUSES, look);
     out += &super::handles::text(job, CAUSES, look);
+    out += &super::gpu::text(job, CAUSES, look);
     out += &slack::text(job, look);
     out += &super::touches::text(&job.touches, if everything { usize::MAX } else { TOUCHES }, look);
     out += &closing(job, look);

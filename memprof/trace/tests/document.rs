@@ -134,6 +134,7 @@ fn every_constant_has_the_value_the_page_says() {
         phase::CONTROL,
         phase::USER,
         phase::QUO,
+        handle::GPU,
         record::SAMPLE,
         record::COMPONENT,
         record::EXTRA,

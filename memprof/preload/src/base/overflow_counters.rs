@@ -46,7 +46,10 @@ const TABLES: [(Table, &str); 8] = [
     ),
     (Table::Ranges, "more mappings than can be kept apart: some have no owner"),
     (Table::Threads, "more threads begin at once than can be told apart: some have no home"),
-    (Table::Handles, "more MPI objects alive, or places that make them, than can be kept apart"),
+    (
+        Table::Handles,
+        "more MPI objects or blocks on GPUs alive, or places that make them, than can be kept apart",
+    ),
 ];
 
 const PLACES: usize = 10;

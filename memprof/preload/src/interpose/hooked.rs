@@ -146,38 +146,45 @@ pub fn first(symbol: &[u8]) -> usize {
 pub static DLSYM: AtomicUsize = AtomicUsize::new(0);
 pub static SYSCALL: AtomicUsize = AtomicUsize::new(0);
 
-/// Defines an entry with up to six words. `work` gets the words, the return address, and the stack
+/// Body of an entry with up to six words. `work` gets the words, the return address, and the stack
 /// pointer at entry.
+macro_rules! hook_code {
+    ($work:path) => {
+        $crate::base::arch::code!(
+            x86_64: ".cfi_startproc",
+            "mov rax, rsp",
+            "sub rsp, 8",
+            ".cfi_adjust_cfa_offset 8",
+            "push rax",
+            ".cfi_adjust_cfa_offset 8",
+            "push qword ptr [rax]",
+            ".cfi_adjust_cfa_offset 8",
+            "call {work}",
+            "add rsp, 24",
+            ".cfi_adjust_cfa_offset -24",
+            "ret",
+            ".cfi_endproc";
+            aarch64: "mov x6, x30",
+            "mov x7, sp",
+            "b {work}";
+            work = sym $work,
+        )
+    };
+}
+
+/// Defines entries with this body.
 macro_rules! hook {
     ($($name:ident => $work:path;)*) => {$(
         /// # Safety
         /// As required by the function of this name in the C library.
         #[unsafe(naked)]
         pub unsafe extern "C-unwind" fn $name() {
-            $crate::base::arch::code!(
-                x86_64: ".cfi_startproc",
-                "mov rax, rsp",
-                "sub rsp, 8",
-                ".cfi_adjust_cfa_offset 8",
-                "push rax",
-                ".cfi_adjust_cfa_offset 8",
-                "push qword ptr [rax]",
-                ".cfi_adjust_cfa_offset 8",
-                "call {work}",
-                "add rsp, 24",
-                ".cfi_adjust_cfa_offset -24",
-                "ret",
-                ".cfi_endproc";
-                aarch64: "mov x6, x30",
-                "mov x7, sp",
-                "b {work}";
-                work = sym $work,
-            )
+            $crate::interpose::hooked::hook_code!($work)
         }
     )*};
 }
 
-pub(crate) use hook;
+pub(crate) use {hook, hook_code};
 
 #[cfg(test)]
 mod tests {

@@ -346,7 +346,7 @@ pub unsafe extern "C-unwind" fn dlsym() {
 unsafe extern "C-unwind" fn find_replacement(
     handle: *mut c_void,
     name: *const c_char,
-    #[cfg_attr(feature = "archive", allow(unused_variables))] caller: usize,
+    caller: usize,
 ) -> usize {
     if name.is_null() || local().guard.get() > 0 {
         return 0;
@@ -357,6 +357,12 @@ unsafe extern "C-unwind" fn find_replacement(
     #[cfg(not(feature = "archive"))]
     if super::block_functions::is_one(symbol) {
         return super::block_functions::find(handle, name, caller);
+    }
+    if super::gpu::is_one(symbol) {
+        let is_runtimes = object_of(caller).is_some_and(|by| super::gpu::is_runtime(by.name()));
+        let found = if is_runtimes { None } else { look_up(handle, name) };
+        let found = found.filter(|found| !owners::is_executables(*found));
+        return found.and_then(|found| super::gpu::target(symbol, found)).unwrap_or(0);
     }
     if !symbol.starts_with(b"MPI") && !symbol.starts_with(b"PMPI") {
         return 0;

@@ -12,6 +12,8 @@ mod block_functions;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod ending;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod gpu;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod hooked;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod loader;

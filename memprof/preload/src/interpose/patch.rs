@@ -15,7 +15,7 @@ use memprof_boundary::elf::relocation::{ADDRESS, GLOBAL_DATA, JUMP_SLOT};
 use memprof_boundary::slots::{SlotWriter, word};
 use memprof_boundary::{functions, thunks};
 
-use super::{hooked, mpi_calls, mpi_handles, openmp};
+use super::{gpu, hooked, mpi_calls, mpi_handles, openmp};
 use crate::base::dictionary::Class;
 use crate::base::thread::Guard;
 use crate::base::{diagnostics, kernel};
@@ -136,6 +136,8 @@ struct Plan {
     memory: bool,
     /// `dlsym`.
     look_ups: bool,
+    /// Functions that allocate the memory of GPUs.
+    gpu: bool,
 }
 
 impl Plan {
@@ -155,12 +157,14 @@ impl Plan {
             mpi: !inside,
             memory: !hooker.iter().any(|start| name.starts_with(start)),
             look_ups: !inside,
+            gpu: !gpu::is_runtime(name),
         })
     }
 }
 
-/// First letters of the names of MPI functions and of the functions of [`hooked`] and [`openmp`].
-pub const FIRSTS: &[u8] = b"GMP_bdefmpsu";
+/// First letters of the names of MPI functions and of the functions of [`hooked`], [`openmp`] and
+/// [`gpu`].
+pub const FIRSTS: &[u8] = b"GMP_bcdefhmpsu";
 
 fn fill(
     object: &Known,
@@ -190,6 +194,9 @@ fn fill(
         real.and_then(|real| mpi_target(symbol, real))
     } else if relocation.kind == ADDRESS {
         None
+    } else if gpu::is_one(symbol) {
+        let real = if own { resolve(pin, symbol, relocation.kind) } else { Some(value) };
+        real.filter(|_| plan.gpu).and_then(|real| gpu::target(symbol, real))
     } else if hooked::is_late(symbol) {
         let real = if own { resolve(pin, symbol, relocation.kind) } else { Some(value) };
         let real = real.filter(|_| plan.memory);

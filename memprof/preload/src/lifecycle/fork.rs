@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::base::thread::{Guard, local};
 use crate::base::{diagnostics, dictionary, memory, symbols};
 use crate::interpose;
-use crate::ledger::{handles, heap, ranges};
+use crate::ledger::{gpu, handles, heap, ranges};
 use crate::lifecycle::{hooks, start};
 use crate::owners;
 use crate::recording::{mpi_time, phases, writer};
@@ -105,6 +105,7 @@ unsafe extern "C" fn prepare() {
     owners::before_fork();
     mpi_time::loops::lock().lock();
     handles::lock().lock();
+    gpu::lock().lock();
     writer::lock().lock();
     heap::before_fork();
     dictionary::lock().lock();
@@ -128,6 +129,7 @@ fn release(child: bool) -> bool {
     dictionary::lock().unlock();
     heap::after_fork(child);
     writer::lock().unlock();
+    gpu::lock().unlock();
     handles::lock().unlock();
     mpi_time::loops::lock().unlock();
     owners::after_fork(child);

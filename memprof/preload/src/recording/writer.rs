@@ -17,7 +17,7 @@ use crate::base::memory;
 use crate::base::options::Options;
 use crate::base::pagemap::{Run, Scanner};
 use crate::base::thread::Guard;
-use crate::ledger::handles;
+use crate::ledger::{gpu, handles};
 use crate::recording::file::{self, New, Path, Way};
 use crate::recording::identity::{Place, Process};
 use crate::recording::{limit, mpi_time, phases};
@@ -142,7 +142,7 @@ fn geometry(size: usize) -> Option<Geometry> {
     let times = if mpi_time::is_on() { mpi_time::ROWS } else { 0 };
     let loops = if mpi_time::loops::is_on() { mpi_time::loops::SITES as u32 } else { 0 };
     let geometry = Geometry::for_file(size)?;
-    let handles = (geometry.sites / 2).min(handles::SITES as u32);
+    let handles = gpu::ROWS as u32 + (geometry.sites / 2).min(handles::SITES as u32);
     Some(Geometry { times, loops, handles, ..geometry })
 }
 

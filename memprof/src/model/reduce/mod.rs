@@ -2,6 +2,7 @@
 
 mod bins;
 mod counters;
+mod gpu;
 mod handles;
 mod images;
 mod phases;
@@ -111,6 +112,7 @@ fn of(file: &Path, trace: &Trace, part: Part, living: &RunningProcesses) -> Redu
         false => Default::default(),
     };
     let handles = if everything { handles::sites(trace) } else { Vec::new() };
+    let gpu = if everything { gpu::sites(trace, &names) } else { Vec::new() };
     Reduced {
         rank: rank(file, trace, &names, living),
         timeline,
@@ -119,6 +121,7 @@ fn of(file: &Path, trace: &Trace, part: Part, living: &RunningProcesses) -> Redu
         objects,
         sites,
         handles,
+        gpu,
         notes: notes(trace),
     }
 }
@@ -204,6 +207,7 @@ fn rank(file: &Path, trace: &Trace, names: &Names, living: &RunningProcesses) ->
         },
         lost: lost(&head.lost),
         handles: handles::counts(trace),
+        gpu: gpu::memory(trace, names),
         slack: slack::of(trace, names),
         touches: touches(trace, names),
         faults: trace.faults.iter().map(ToString::to_string).collect(),

@@ -100,6 +100,7 @@ pub fn page(job: &Job) -> anyhow::Result<String> {
     page.push(&tables::causes(job));
     page.push(&tables::growth(&growth));
     page.push(&tables::handles(job));
+    page.push(&tables::gpu(job));
     page.push(&tables::touches(job));
     page.push(&tables::components(job));
     page.push(&tables::phases(job));

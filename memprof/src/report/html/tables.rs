@@ -5,7 +5,8 @@ use crate::model::{ComponentSummary, Group, Job, Spread};
 use crate::report::causes::allocated_for;
 use crate::report::grid::Weight;
 use crate::report::{
-    causes, growth, handles as objects, sites as stacks, table, touches as first_touches,
+    causes, gpu as devices, growth, handles as objects, sites as stacks, table,
+    touches as first_touches,
 };
 use crate::terminal::{Look, clean, markup};
 use crate::units::{bytes, count, millionths, share, time};
@@ -250,6 +251,26 @@ pub fn handles(job: &Job) -> String {
         "How many objects each call of the program made, and how many of them are alive.",
         &body,
     )
+}
+
+/// Returns the tables of the memory requested from the runtimes of GPUs: of components, and of call
+/// sites; empty if there was none.
+pub fn gpu(job: &Job) -> String {
+    let held = devices::held(job);
+    if held.is_empty() {
+        return String::new();
+    }
+    let mut all = Table::new(2, &devices::HEAD);
+    for cells in held.iter().take(CELLS) {
+        all.row("", cells.clone());
+    }
+    let [alive, peak, kind, function, place, processes] = devices::SITES_HEAD;
+    let mut calls = Table::new(4, &[kind, function, place, processes, alive, peak]);
+    for named in devices::named(job).iter().take(CELLS) {
+        let [alive, peak, kind, function, place, processes] = devices::cells(named);
+        calls.row("", [kind, function, place, processes, alive, peak]);
+    }
+    section("Memory of GPUs", devices::NOTE, &(all.finish() + &calls.finish()))
 }
 
 /// Returns the table of phases over ranks.

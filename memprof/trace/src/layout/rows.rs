@@ -361,7 +361,7 @@ pub mod lost {
     pub const RANGES: usize = 5;
     /// Threads with unknown home and stack.
     pub const THREADS: usize = 6;
-    /// MPI objects that are not counted.
+    /// MPI objects that are not counted, and sums over memory of GPUs.
     pub const HANDLES: usize = 7;
 }
 
@@ -490,7 +490,8 @@ plain! {
 }
 
 plain! {
-    /// Place of the program that makes MPI objects of one kind by one function.
+    /// Place of the program that makes MPI objects of one kind by one function, or a sum over the
+    /// memory of GPUs of one kind: of a call site, of a component, or of the process.
     pub struct HandleRow [64] {
         /// Row of the object that calls, or [`NONE`].
         0 object: u32,
@@ -498,20 +499,21 @@ plain! {
         4 function: u32,
         /// Return address of the calls, in the file of that object, or in memory if there is none.
         8 offset: u64,
-        /// Kind of the objects: an index of [`handle::NAMES`].
+        /// Kind of the objects: an index of [`handle::NAMES`], or of [`handle::GPU_NAMES`] with
+        /// [`handle::GPU`] added.
         16 kind: u32,
-        /// Zero.
-        20 reserved: u32,
-        /// Number of objects ever made.
+        /// For memory of a GPU: its component plus 1, or 0 for all of the process; otherwise 0.
+        20 component: u32,
+        /// Number of objects, or bytes, ever made.
         24 made: u64,
-        /// Number of these that are freed.
+        /// Part of these that is freed.
         32 freed: u64,
-        /// Largest number alive at once.
+        /// Most alive at once.
         40 peak: u64,
         /// When this was written.
         48 time: u64,
-        /// Zero.
-        56 reserved2: u64,
+        /// For memory of a GPU: number of blocks ever allocated; otherwise 0.
+        56 blocks: u64,
     }
 }
 
@@ -532,6 +534,10 @@ pub mod handle {
         "buffer",
         "port",
     ];
+    /// First kind of memory of GPUs.
+    pub const GPU: u32 = 32;
+    /// Names of the kinds of that memory.
+    pub const GPU_NAMES: [&str; 3] = ["device", "managed", "pinned"];
 }
 
 const _: () = {

@@ -194,6 +194,25 @@ impl Map {
         self.mapped[usize::from(piece.owner.0) % LIMIT] = mapped;
     }
 
+    /// Makes `to` the owner of what components of which `from` returns true have mapped between two
+    /// addresses, unless a call is about to move it.
+    pub fn give(
+        &mut self,
+        start: usize,
+        end: usize,
+        from: impl Fn(Component) -> bool,
+        to: Component,
+    ) {
+        let mut at = start;
+        while let Some(piece) = self.next(at).filter(|piece| piece.start < end) {
+            if piece.kind.is_owned() && !piece.moves() && from(piece.owner) {
+                let (start, end) = (piece.start.max(start), piece.end.min(end));
+                self.insert(Piece { start, end, owner: to, ..piece });
+            }
+            at = piece.end;
+        }
+    }
+
     /// Forgets everything between two addresses.
     pub fn remove(&mut self, start: usize, end: usize) {
         self.carve(start, end, u32::MAX);

@@ -204,3 +204,18 @@ fn memory_found_as_asked_for_is_owned_beside_pieces() {
     assert_eq!((map.owned(owner), map.mapped(owner)), (2, 15));
     assert_eq!(changes(&mut map), [(owner, -13)]);
 }
+
+#[test]
+fn memory_that_is_given_changes_its_owner_alone() {
+    let mut map = Box::new(Map::new());
+    let piece =
+        |start, end, owner, kind| Piece { start, end, owner: Component(owner), kind, known: 1 };
+    map.insert(piece(0, 10, 1, Kind::Private));
+    map.insert(piece(10, 20, 2, Kind::Private));
+    map.insert(piece(20, 30, 1, Kind::Stack));
+    map.give(5, 40, |owner| owner == Component(1), Component(3));
+    let owned = [1, 2, 3].map(|owner| map.owned(Component(owner)));
+    assert_eq!(owned, [5, 10, 5], "neither other owners' memory nor stacks");
+    map.give(5, 40, |owner| owner == Component(3), Component(1));
+    assert_eq!([1, 2, 3].map(|owner| map.owned(Component(owner))), [10, 10, 0]);
+}

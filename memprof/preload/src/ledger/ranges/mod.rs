@@ -69,6 +69,15 @@ pub fn found(start: usize, length: usize, owner: Component) {
     insert(start, length, owner, Kind::Found);
 }
 
+/// Makes `to` the owner of whole pages that components of which `from` returns true have mapped.
+pub fn give(start: usize, length: usize, from: impl Fn(Component) -> bool, to: Component) {
+    let mask = kernel::page() - 1;
+    let (start, end) = (start.saturating_add(mask) & !mask, start.saturating_add(length) & !mask);
+    if start < end {
+        with(|map| map.give(start, end, from, to));
+    }
+}
+
 /// Announces that the addresses are about to be unmapped; [`left`] must follow. Until then they
 /// count.
 pub fn leaves(start: usize, length: usize) -> Leaving {

@@ -3,14 +3,14 @@
 use memprof_boundary::functions;
 use memprof_trace::Text as Field;
 use memprof_trace::layout::{
-    ComponentRow, FRAMES, HandleRow, LoopRow, NONE, NONE_SHORT, ObjectRow, SiteRow, object,
+    ComponentRow, FRAMES, HandleRow, LoopRow, NONE, NONE_SHORT, ObjectRow, SiteRow, handle, object,
 };
 
 use super::rows::{self, Place, Rows};
 use crate::base::dictionary;
 use crate::base::overflow_counters::{self, Table};
 use crate::base::{diagnostics, memory};
-use crate::ledger::{call_stacks, handles};
+use crate::ledger::{call_stacks, gpu, handles};
 use crate::owners;
 use crate::recording::{mpi_time, writer};
 
@@ -203,13 +203,44 @@ impl Published {
         self.loops = (now, change);
     }
 
+    /// Returns the object of a call's return address, and the offset there.
+    fn after_call(&mut self, address: usize) -> (u32, u64) {
+        // The return address lies behind the call.
+        let place = self.rows.at(address.wrapping_sub(1));
+        place.map_or((NONE, address as u64), |(object, offset)| (object, offset + 1))
+    }
+
+    /// Writes the sums over the memory of GPUs that have changed.
+    pub fn gpu(&mut self) {
+        gpu::each_changed(|index, sum| {
+            let (component, call) = match sum.of {
+                gpu::Of::Process => (0, None),
+                gpu::Of::Component(component) => (u32::from(component.0) + 1, None),
+                gpu::Of::Call(component, call) => (u32::from(component.0) + 1, Some(call)),
+            };
+            let (object, offset) = call.map_or((NONE, 0), |call| self.after_call(call.address));
+            writer::with(|writer, time| {
+                let row = HandleRow {
+                    object,
+                    function: call.map_or(0, |call| writer.intern(call.function)),
+                    offset,
+                    kind: handle::GPU + sum.kind as u32,
+                    component,
+                    made: sum.allocated,
+                    freed: sum.freed,
+                    peak: sum.peak,
+                    time,
+                    blocks: sum.blocks,
+                };
+                writer.set_handle(index as u32, &row);
+            });
+        });
+    }
+
     /// Writes the places that make MPI objects, if their numbers have changed.
     pub fn handles(&mut self) {
         handles::each_changed(|index, site| {
-            // The return address lies behind the call.
-            let place = self.rows.at(site.address.wrapping_sub(1));
-            let (object, offset) =
-                place.map_or((NONE, site.address as u64), |(object, offset)| (object, offset + 1));
+            let (object, offset) = self.after_call(site.address);
             writer::with(|writer, time| {
                 let row = HandleRow {
                     object,
@@ -222,7 +253,7 @@ impl Published {
                     time,
                     ..HandleRow::default()
                 };
-                writer.set_handle(index as u32, &row);
+                writer.set_handle((gpu::ROWS + index) as u32, &row);
             });
         });
     }

@@ -27,6 +27,7 @@ impl Sampler {
         self.published.notes();
         self.published.loops();
         self.published.handles();
+        self.published.gpu();
         let time = writer::now();
         self.published.time = time;
         if time.saturating_sub(self.published.sites_time) >= LONGEST_TICK {

@@ -198,8 +198,8 @@ impl Checked for LoopRow {
 impl Checked for HandleRow {
     fn checked(payload: &[u8]) -> Option<(Self, bool)> {
         let mut row = Self::from_bytes(payload)?;
-        let HandleRow { made, freed, peak, time, .. } = &mut row;
-        let mut mended = cut_counted([made, freed, peak, time]);
+        let HandleRow { made, freed, peak, time, blocks, .. } = &mut row;
+        let mut mended = cut_counted([made, freed, peak, time, blocks]);
         let (wrong, made) = (row.freed > row.made, row.made);
         mended |= mend(&mut row.freed, wrong, made);
         Some((row, mended))

@@ -49,7 +49,17 @@ fn there(hosts: &Hosts, index: usize) -> Result<Vec<String>> {
     Ok(all.collect())
 }
 
+/// Skips the test on Open MPI 5, whose launcher serves one growth on a new host.
+fn expect_growth_again() -> Result<()> {
+    if Launcher::find()?.family() != Family::OpenMpi5 {
+        return Ok(());
+    }
+    let reason = "prterun loses its daemon on a host that was left, or the next host's processes";
+    Err(Skipped(reason.to_owned()).into())
+}
+
 fn hosts_join_and_leave_for_good_while_the_job_runs() -> Result<()> {
+    expect_growth_again()?;
     let hosts = Hosts::up(&suite::set("elastic"), 3)?;
     let [second, third] = [1, 2].map(|index| hosts.host(index).address());
     let asked = [
@@ -82,6 +92,7 @@ fn hosts_join_and_leave_for_good_while_the_job_runs() -> Result<()> {
 
 fn host_joins_and_leaves_twenty_times_in_one_job() -> Result<()> {
     const CYCLES: usize = 20;
+    expect_growth_again()?;
     let hosts = Hosts::up(&suite::set("elasticcycles"), 2)?;
     let grow = format!("grow 2 on {}", hosts.host(1).address());
     let asked: Vec<String> =
@@ -106,6 +117,7 @@ fn host_joins_and_leaves_twenty_times_in_one_job() -> Result<()> {
 }
 
 fn job_over_hosts_is_told_to_grow_move_and_leave() -> Result<()> {
+    expect_growth_again()?;
     let hosts = Hosts::up(&suite::set("elastictold"), 3)?;
     let [second, third] = [1, 2].map(|index| hosts.host(index).address());
     let sockets = "/run/tmp/sockets";
@@ -140,6 +152,7 @@ fn job_over_hosts_is_told_to_grow_move_and_leave() -> Result<()> {
 }
 
 fn c_and_fortran_programs_grow_move_and_leave_by_host() -> Result<()> {
+    expect_growth_again()?;
     let checkout = Checkout::find()?;
     let folder = tempfile::tempdir()?;
     let mut programs =

@@ -122,6 +122,8 @@ pub struct NodeAt {
     pub is_certain: bool,
     /// True if the number of ranks lies outside the measurements.
     pub extrapolated: bool,
+    /// Number of ranks, of the job or of a node, over the largest measured: the larger of both.
+    pub times_measured: f64,
     /// Memory that the processes of a node may use, if it is known.
     pub limit: Option<u64>,
     /// Expected bytes of each group of components on the node, in descending order.
@@ -137,6 +139,9 @@ pub struct GroupAt {
     pub bytes: f64,
 }
 
+/// Numbers of ranks over the largest measured beyond which a prediction is no verdict.
+const FARTHEST: f64 = 8.0;
+
 impl NodeAt {
     /// Predicts the memory of a node; `None` without nodes, or if no job had several ranks on one.
     pub fn of(study: &Study, at: At) -> Option<NodeAt> {
@@ -144,12 +149,14 @@ impl NodeAt {
         let ranks_of_node = at.ranks.div_ceil(nodes);
         let count = f64::from(ranks_of_node);
         let (mut bytes, mut within) = (0.0, 0.0);
-        let (mut is_certain, mut extrapolated) = (true, false);
+        let (mut is_certain, mut extrapolated, mut times_measured) = (true, false, 0_f64);
         let mut groups: BTreeMap<Group, f64> = BTreeMap::new();
         for Part { per_rank, shared } in &study.parts {
             let terms = [(per_rank, f64::from(at.ranks), count), (shared, count, 1.0)];
             for (growth, ranks, times) in terms {
-                let found = growth.fit.as_ref()?.predict(ranks);
+                let fit = growth.fit.as_ref()?;
+                let found = fit.predict(ranks);
+                times_measured = times_measured.max(ranks / fit.range.1);
                 let expected = found.bytes.max(0.0) * times;
                 bytes += expected;
                 // Components were read at one moment, so that their errors may go the same way.
@@ -170,16 +177,19 @@ impl NodeAt {
             high: bytes + within,
             is_certain,
             extrapolated,
+            times_measured,
             limit: study.limit.map(|limit| limit.bytes),
             groups,
         })
     }
 
     /// Returns true if the node has that much memory, false if it has not; `None` if its memory or
-    /// the error of the model is not known, or if its memory lies within the interval.
+    /// the error of the model is not known, if its memory lies within the interval, or if it would
+    /// fit so far beyond the measurements that no interval bounds the error.
     pub fn fits(&self) -> Option<bool> {
         let limit = self.limit.filter(|_| self.is_certain)? as f64;
         match (self.high <= limit, self.low > limit) {
+            (true, _) if self.times_measured > FARTHEST => None,
             (true, _) => Some(true),
             (_, true) => Some(false),
             _ => None,
@@ -204,9 +214,13 @@ impl NodeAt {
                 Some(true) => "fits",
                 Some(false) => "does not fit",
                 None if !self.is_certain => "cannot tell, too few numbers of ranks",
+                None if self.high <= limit.bytes as f64 => "fits only if the models hold there",
                 None => "may not fit",
             };
             line += &format!(", {of} {}: {verdict}", units::bytes(limit.bytes));
+        }
+        if self.times_measured > FARTHEST {
+            line += &format!(", at {:.0} times the ranks measured", self.times_measured);
         }
         if self.extrapolated {
             line += " !";
@@ -243,6 +257,7 @@ mod tests {
             high,
             is_certain: true,
             extrapolated: true,
+            times_measured: 4.0,
             limit,
             groups: [(Group::Mpi, high / 2.0), (Group::Stack, high / 1000.0)]
                 .map(|(group, bytes)| GroupAt { group, bytes })
@@ -261,6 +276,17 @@ mod tests {
         let limit = Limit { bytes: 100, is_of_group: true };
         let text = unknown.text(Some(limit), Look::plain());
         assert!(text.contains("allows 100 B: cannot tell, too few numbers of ranks"), "{text}");
+    }
+
+    #[test]
+    fn far_beyond_the_measurements_only_too_much_is_certain() {
+        let far = NodeAt { times_measured: 64.0, ..at(1.0, 100.0, Some(100)) };
+        assert_eq!(far.fits(), None);
+        let text = far.text(Some(Limit { bytes: 100, is_of_group: false }), Look::plain());
+        let verdict = ": fits only if the models hold there, at 64 times the ranks measured !";
+        assert!(text.contains(verdict), "{text}");
+        let too_much = NodeAt { times_measured: 64.0, ..at(101.0, 200.0, Some(100)) };
+        assert_eq!(too_much.fits(), Some(false));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The study as a table, as JSON and as a picture.
 
 use super::fit::{Coefficient, Fit, Law, Prediction};
-use super::fits::{At, NodeAt};
+use super::fits::{At, NodeAt, Part};
 use super::gather::{Growth, Study};
 use memprof::picture::{self, Curve, Fitted, Point, Style};
 use memprof::report::grid::{Align, Grid, Weight};
@@ -110,6 +110,9 @@ pub fn table(study: &Study, at: &[At], all: bool, look: Look) -> String {
     for node in &nodes {
         out += &node.text(study.limit, look);
     }
+    if !nodes.is_empty() {
+        out += &parts(study, all, look);
+    }
     let mut notes = study.notes.iter().map(|note| clean(note)).collect::<Vec<_>>();
     let fits = || {
         study
@@ -135,6 +138,30 @@ pub fn table(study: &Study, at: &[At], all: bool, look: Look) -> String {
         out.push('\n');
     }
     out
+}
+
+/// Returns the models of which predictions per node are the sum, as a table.
+fn parts(study: &Study, all: bool, look: Look) -> String {
+    let largest = |part: &Part| part.per_rank.most().max(part.shared.most());
+    let sum: f64 = study.parts.iter().map(largest).sum();
+    let mut parts: Vec<&Part> =
+        study.parts.iter().filter(|part| all || largest(part) >= sum * LEAST_SHARE).collect();
+    parts.sort_by(|one, other| largest(other).total_cmp(&largest(one)));
+    let mut grid = Grid::new(&[Align::Left; 3]);
+    grid.row(
+        Weight::Head,
+        ["of a node", "private in each rank, by ranks", "shared, by ranks of the node"]
+            .map(str::to_owned),
+    );
+    for part in parts {
+        let model = |growth: &Growth| match growth.fit.as_ref() {
+            Some(fit) if growth.most() > 0.0 => law(fit) + if fit.is_tested() { "" } else { " ?" },
+            _ => String::new(),
+        };
+        let cells = [clean(&part.per_rank.name), model(&part.per_rank), model(&part.shared)];
+        grid.row(Weight::Plain, cells);
+    }
+    format!("\n{}\n", grid.text(look))
 }
 
 fn row(name: &str, growth: &Growth, study: &Study, at: &[At]) -> Vec<String> {

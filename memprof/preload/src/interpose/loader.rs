@@ -358,11 +358,12 @@ unsafe extern "C-unwind" fn find_replacement(
     if super::block_functions::is_one(symbol) {
         return super::block_functions::find(handle, name, caller);
     }
-    if super::gpu::is_one(symbol) {
-        let is_runtimes = object_of(caller).is_some_and(|by| super::gpu::is_runtime(by.name()));
+    if super::runtimes::gpu::is_one(symbol) {
+        let is_runtimes =
+            object_of(caller).is_some_and(|by| super::runtimes::gpu::is_runtime(by.name()));
         let found = if is_runtimes { None } else { look_up(handle, name) };
         let found = found.filter(|found| !owners::is_executables(*found));
-        return found.and_then(|found| super::gpu::target(symbol, found)).unwrap_or(0);
+        return found.and_then(|found| super::runtimes::gpu::target(symbol, found)).unwrap_or(0);
     }
     if !symbol.starts_with(b"MPI") && !symbol.starts_with(b"PMPI") {
         return 0;

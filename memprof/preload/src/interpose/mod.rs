@@ -12,8 +12,6 @@ mod block_functions;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod ending;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod gpu;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod hooked;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod loader;
@@ -24,9 +22,9 @@ pub(crate) mod mpi_calls;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod mpi_handles;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod openmp;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod patch;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod runtimes;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) mod threads;
 

@@ -15,7 +15,8 @@ use memprof_boundary::elf::relocation::{ADDRESS, GLOBAL_DATA, JUMP_SLOT};
 use memprof_boundary::slots::{SlotWriter, word};
 use memprof_boundary::{functions, thunks};
 
-use super::{gpu, hooked, mpi_calls, mpi_handles, openmp};
+use super::runtimes::{gpu, openmp};
+use super::{hooked, mpi_calls, mpi_handles};
 use crate::base::dictionary::Class;
 use crate::base::thread::Guard;
 use crate::base::{diagnostics, kernel};

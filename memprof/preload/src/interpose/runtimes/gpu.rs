@@ -6,10 +6,10 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use super::hooked::hook_code;
 use crate::base::component::Component;
 use crate::base::dictionary;
 use crate::base::thread::{Guard, local};
+use crate::interpose::hooked::hook_code;
 use crate::ledger::gpu::{self, Call, Kind};
 use crate::ledger::ranges;
 use crate::owners;
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn functions_are_found_by_names_that_patching_reads() {
-        let firsts = super::super::patch::FIRSTS;
+        let firsts = crate::interpose::patch::FIRSTS;
         for (at, function) in FUNCTIONS.iter().enumerate() {
             assert_eq!(find(function.name.as_bytes()), Some(at));
             assert!(firsts.contains(&function.name.as_bytes()[0]));

@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn regions_are_among_the_names_that_are_read() {
-        let firsts = super::super::patch::FIRSTS;
+        let firsts = crate::interpose::patch::FIRSTS;
         assert!(GNU.iter().all(|(name, _)| firsts.contains(&name[0])) && firsts.contains(&LLVM[0]));
     }
 

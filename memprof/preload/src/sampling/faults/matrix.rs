@@ -9,7 +9,7 @@ pub const CELLS: usize = 512;
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
     pub owner: Component,
-    /// Component whose code touched the memory; `u16::MAX` for none.
+    /// Component with the code that touched the memory; `u16::MAX` for none.
     pub toucher: u16,
     /// Index of a function plus one; 0 outside MPI.
     pub function: usize,

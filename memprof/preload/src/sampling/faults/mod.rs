@@ -331,7 +331,7 @@ impl Faults {
     }
 }
 
-/// Returns the component whose code touched the page.
+/// Returns the component with the code that touched the page.
 fn toucher(fault: &Fault) -> Option<Component> {
     let own = |address: usize| {
         let component = owners::component_at(address)?;

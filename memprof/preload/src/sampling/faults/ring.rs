@@ -68,7 +68,7 @@ pub fn faults(ring: &[u8], tail: u64, head: u64, each: &mut dyn FnMut(&Fault)) -
                 seen.faults += 1;
                 each(&fault(&record[..kept], misc));
             }
-            // The event's id comes first, then the number of lost events.
+            // The event's id is first, then the number of lost events.
             LOST => seen.lost = seen.lost.saturating_add(word(&record, 16)),
             _ => {}
         }

@@ -579,7 +579,7 @@ pub fn backing(path: &[u8], inode: u64, shared: bool) -> Backing {
     }
 }
 
-/// Returns the owner of a shared mapping whose creation the tool did not see.
+/// Returns the owner of a shared mapping that the tool did not see being made.
 pub fn maker(backing: Backing) -> Option<Component> {
     match backing {
         Backing::MpiMemory => Some(Component::MPI_SHARED),

@@ -73,7 +73,7 @@ pub struct Segments {
     count: usize,
     /// Index of the row looked up last.
     last: usize,
-    /// Mappings in this sample for whose files there was no room.
+    /// Mappings in this sample without room for their files.
     refused: u64,
 }
 

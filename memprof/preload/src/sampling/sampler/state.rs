@@ -20,7 +20,7 @@ use crate::recording::writer;
 
 /// Number of mappings walked together.
 pub const BATCH: usize = 2048;
-/// Number of devices whose kind is remembered.
+/// Number of devices of which the kind is remembered.
 pub const DEVICES: usize = 16;
 
 /// State kept from sample to sample, grouped by its use. The initial state is all zeros, so that it

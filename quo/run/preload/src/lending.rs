@@ -88,7 +88,7 @@ pub fn begin(place: &Place) -> Option<String> {
     note
 }
 
-/// Returns a line for the user if no rank of the node has a CPU of its own, so that none can lend.
+/// Returns a line for the user if every CPU of the node may be used by several ranks, so that none can lend.
 fn unbound(context: &Context) -> Option<String> {
     let masks = (0..context.node_size()).map(|rank| context.binding_of(rank));
     let masks = masks.collect::<Result<Vec<_>, _>>().ok()?;
@@ -98,7 +98,7 @@ fn unbound(context: &Context) -> Option<String> {
     ))
 }
 
-/// Returns why no rank has a CPU of its own, given the masks of all. Pure.
+/// Returns why no rank can lend a CPU, given the masks of all. Pure.
 fn why_none_lends(masks: &[CpuSet]) -> Option<String> {
     let is_own =
         |rank: usize, cpu| (0..masks.len()).all(|at| at == rank || !masks[at].contains(cpu));

@@ -1,6 +1,7 @@
 //! Processes of an elastic C program are killed at random moments (between steps, in resizes, while
 //! parked, while others start and while they end), and every job ends soon, by the option
-//! `abort_on_death` where others wait in a collective call of MPI.
+//! `abort_on_death` where others wait in a collective call of MPI. So do solvers under random
+//! resizes, in which a rank is killed: they end with its name, or go on where it was parked.
 #![allow(clippy::print_stdout)] // The times are a result.
 
 use std::fs;
@@ -18,6 +19,8 @@ use rustix::process::{Pid, Signal, kill_process};
 const ROUNDS: u64 = 20;
 const ROUNDS_OF_FULL: u64 = 1_000;
 const ROUNDS_FROM_MAIN: u64 = 12;
+const KILLS_OF_SOLVERS: u64 = 8;
+const KILLS_OF_SOLVERS_OF_FULL: u64 = 200;
 
 /// Seconds within which create fails where a rank has ended.
 const LONGEST_CREATE: f64 = 2.0;
@@ -391,6 +394,155 @@ fn one(program: &Path, seed: u64, round: u64) -> Result<Duration> {
     job.stop()
 }
 
+/// Solvers with their arguments but the number of steps and the file.
+const SOLVERS: [(&str, &[&str]); 3] =
+    [("heat", &["101", "83"]), ("particles", &["2000"]), ("fire", &["31", "23"])];
+
+/// Compiles a solver whose world ends the job at the death of a rank.
+fn solver(name: &str, folder: &Path) -> Result<PathBuf> {
+    let checkout = Checkout::find()?;
+    let guard = checkout.root().join("tests/programs/elastic_guarded.h");
+    let guard = guard.to_str().context("a path in UTF-8")?;
+    let own = folder.join(name);
+    fs::create_dir(&own)?;
+    if name == "heat" {
+        let source = "examples/heat/elastic.cpp";
+        return checkout.compile_cxx(source, &own, "g++", &["-O2", "-include", guard]);
+    }
+    let source = format!("examples/{name}/elastic.c");
+    checkout.compile_c(&source, &own, &["-O2", "-fopenmp", "-include", guard, "-lm"])
+}
+
+/// Returns the processes that run a program, with their ranks in `MPI_COMM_WORLD`.
+fn processes_of(program: &Path) -> Vec<(Pid, String)> {
+    let rank = |process: Pid| {
+        let variables = fs::read(format!("/proc/{process}/environ")).ok()?;
+        let mut variables = variables.split(|byte| *byte == 0);
+        let rank = variables.find_map(|one| {
+            ["OMPI_COMM_WORLD_RANK=", "PMI_RANK="]
+                .iter()
+                .find_map(|it| one.strip_prefix(it.as_bytes()))
+        });
+        Some((process, String::from_utf8_lossy(rank?).into_owned()))
+    };
+    let folders = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = folders.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let all = numbers.filter_map(Pid::from_raw);
+    let ours = all.filter(|process| {
+        let file = fs::read_link(format!("/proc/{process}/exe"));
+        file.is_ok_and(|file| file == program) && is_there(process)
+    });
+    ours.filter_map(rank).collect()
+}
+
+/// Returns true if an error of the library names the rank that has ended.
+fn names_a_rank(text: &str) -> bool {
+    text.split("rank ").skip(1).any(|after| {
+        let rest = after.trim_start_matches(|letter: char| letter.is_ascii_digit());
+        rest.len() < after.len()
+            && [" ended", " has ended"].iter().any(|word| rest.starts_with(word))
+    })
+}
+
+/// Kills random processes of a solver until it ends. Returns the number of kills, and the time after
+/// the last one until it had ended.
+fn kill_a_solver(
+    program: &Path,
+    arguments: &[&str],
+    state: &mut u64,
+    survives: bool,
+) -> Result<(u64, Duration)> {
+    let folder = tempfile::tempdir()?;
+    let launcher = Launcher::find()?;
+    let mut command = launcher.command(4, BindTo::None);
+    let guard = if survives { launcher.survive(&mut command) } else { &[] };
+    // It does not reach its last step.
+    // With some launchers output is a pipe, which the C library does not flush at each line.
+    command
+        .args(guard)
+        .args(["stdbuf", "-oL"])
+        .arg(program)
+        .args(arguments)
+        .arg("2000000")
+        .arg(folder.path().join("file"));
+    let sizes =
+        (1..4_000).map(|at| format!("at iteration {}: size {}\n", 25 * at, 1 + draw(state, 4)));
+    command.env("QUO_ELASTIC_PLAN", sizes.collect::<String>()).env("QUO_ELASTIC_RANKS", "1..4");
+    command.env("OMPI_MCA_mpi_yield_when_idle", "1").env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
+    command.env_remove("QUO_TOPOLOGY").env("QUO_TMPDIR", folder.path()).stdin(Stdio::null());
+    let job = Running::start(&mut command, &format!("{}", program.display()), LIMIT)?;
+    job.wait_for("step ", 1)?;
+    let (mut victims, mut took) = (Vec::new(), Duration::ZERO);
+    loop {
+        // Sleeps: the moment of the kill is random.
+        std::thread::sleep(Duration::from_micros(draw(state, 700_000)));
+        let mut living = processes_of(program);
+        if living.is_empty() {
+            break;
+        }
+        let (victim, rank) = living.swap_remove(draw(state, living.len() as u64) as usize);
+        let steps = |job: &Running| job.said().matches("step ").count();
+        let (before, begun) = (steps(&job), Instant::now());
+        // A process that ends at this moment no longer exists.
+        let _ = kill_process(victim, Signal::KILL);
+        victims.push((victim, rank));
+        // The line of the step at the death may be on its way.
+        let goes_on = |job: &Running| steps(job) > before + 1;
+        while !processes_of(program).is_empty() && !goes_on(&job) && begun.elapsed() < LIMIT / 2 {
+            // Sleeps: there is no event for the end of a process that is not a child of the test.
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        took = begun.elapsed();
+        if !goes_on(&job) {
+            break;
+        }
+    }
+    let hangs = !processes_of(program).is_empty();
+    // By now a hanging process has reached its own time limit, too: the report has its stacks. A launcher
+    // that ends the job says why; one that keeps it running may stay, see `stop`.
+    let outcome = if hangs || !survives { job.finish()? } else { job.end()? };
+    ensure!(!hangs, "it hangs after the death of {victims:?}: {}", outcome.report());
+    ensure!(!outcome.stderr.contains("panicked"), "{}", outcome.report());
+    let kills = victims.len() as u64;
+    // The launcher names the process, the library the rank of the world.
+    let is_named_by_launcher = victims.iter().any(|(victim, rank)| {
+        let process = victim.as_raw_nonzero();
+        let words = [format!("process rank {rank} with PID "), format!("PID {process} RUNNING")];
+        words.iter().any(|words| outcome.stderr.contains(words))
+    });
+    let is_named = is_named_by_launcher || names_a_rank(&outcome.stderr);
+    ensure!(is_named || kills == 0, "of {victims:?} none is named: {}", outcome.report());
+    Ok((kills, took))
+}
+
+fn solvers_under_resizes_end_or_go_on_after_kills() -> Result<()> {
+    let otherwise = if suite::is_long() { KILLS_OF_SOLVERS_OF_FULL } else { KILLS_OF_SOLVERS };
+    let wanted = number("QUO_TESTS_KILL_ROUNDS").unwrap_or(otherwise);
+    let seed = number("QUO_TESTS_SEED").unwrap_or(1);
+    let can_survive = Launcher::find()?.family() == Family::OpenMpi4;
+    let folder = tempfile::tempdir()?;
+    let mut programs = Vec::new();
+    for (name, arguments) in SOLVERS {
+        programs.push((solver(name, folder.path())?, arguments));
+    }
+    let (mut kills, mut worst, mut round) = (0, Duration::ZERO, 0);
+    while kills < wanted {
+        let mut state = seed.wrapping_mul(3_000_017).wrapping_add(round);
+        let (program, arguments) = &programs[round as usize % programs.len()];
+        let survives = can_survive && draw(&mut state, 4) > 0;
+        let (more, time) = kill_a_solver(program, arguments, &mut state, survives)
+            .with_context(|| format!("seed {seed}, round {round}, survives: {survives}"))?;
+        (kills, worst, round) = (kills + more, worst.max(time), round + 1);
+    }
+    let line = format!(
+        "{kills} kills in {round} jobs of solvers, seed {seed}: ends after at most {:.2} s",
+        worst.as_secs_f64()
+    );
+    println!("{line}");
+    ensure!(worst.as_secs_f64() < LONGEST_END, "{line}");
+    Ok(())
+}
+
 quo_tests::suite! {
     within Duration::from_secs(3_600);
     spawned_rank_killed_before_a_collective_ends_the_job_named
@@ -399,4 +551,5 @@ quo_tests::suite! {
     joiner_killed_in_its_begin_is_named_to_all
     rank_killed_before_or_in_create_is_named_to_all
     random_kills_from_main_on_end_every_job_soon
+    solvers_under_resizes_end_or_go_on_after_kills
 }

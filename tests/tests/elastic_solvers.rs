@@ -97,6 +97,7 @@ fn computes_the_same(job: impl Fn(&str, usize, usize) -> Result<Job>) -> Result<
         // There may be more ranks than cores.
         let job = job.env("OMPI_MCA_mpi_yield_when_idle", "1");
         let job = job.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
+        let job = job.env("OMP_WAIT_POLICY", "passive");
         job.arg(place(file)).limit(LIMIT).run()?.expect_success()?;
         std::fs::read(place(file)).with_context(|| format!("the file {file}"))
     };

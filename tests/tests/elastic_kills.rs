@@ -1,7 +1,7 @@
 //! Processes of an elastic C program are killed at random moments (between steps, in resizes, while
 //! parked, while others start and while they end), and every job ends soon, by the option
 //! `abort_on_death` where others wait in a collective call of MPI. So do solvers under random
-//! resizes, in which a rank is killed: they end with its name, or go on where it was parked.
+//! resizes, in which a rank is killed: they end with its name, or continue where it was parked.
 #![allow(clippy::print_stdout)] // The times are a result.
 
 use std::fs;
@@ -398,7 +398,7 @@ fn one(program: &Path, seed: u64, round: u64) -> Result<Duration> {
 const SOLVERS: [(&str, &[&str]); 3] =
     [("heat", &["101", "83"]), ("particles", &["2000"]), ("fire", &["31", "23"])];
 
-/// Compiles a solver whose world ends the job at the death of a rank.
+/// Compiles a solver with a world that ends the job at the death of a rank.
 fn solver(name: &str, folder: &Path) -> Result<PathBuf> {
     let checkout = Checkout::find()?;
     let guard = checkout.root().join("tests/programs/elastic_guarded.h");

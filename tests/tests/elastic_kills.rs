@@ -504,12 +504,11 @@ fn kill_a_solver(
     ensure!(!hangs, "it hangs after the death of {victims:?}: {}", outcome.report());
     ensure!(!outcome.stderr.contains("panicked"), "{}", outcome.report());
     let kills = victims.len() as u64;
-    // The launcher names the process, the library the rank of the world.
-    let is_named_by_launcher = victims.iter().any(|(victim, rank)| {
-        let process = victim.as_raw_nonzero();
-        let words = [format!("process rank {rank} with PID "), format!("PID {process} RUNNING")];
-        words.iter().any(|words| outcome.stderr.contains(words))
-    });
+    // Hydra names a process of the job on standard output, which need not be the one that was killed.
+    let is_named_by_launcher = outcome.stdout.contains("BAD TERMINATION OF ONE OF")
+        || victims
+            .iter()
+            .any(|(_, rank)| outcome.stderr.contains(&format!("process rank {rank} with PID ")));
     let is_named = is_named_by_launcher || names_a_rank(&outcome.stderr);
     ensure!(is_named || kills == 0, "of {victims:?} none is named: {}", outcome.report());
     Ok((kills, took))

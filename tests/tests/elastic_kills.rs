@@ -32,6 +32,9 @@ const LONGEST_END: f64 = 10.0;
 /// times.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Limit for a solver, which may survive several kills.
+const LIMIT_OF_SOLVER: Duration = Duration::from_secs(300);
+
 /// Returns the number in a variable.
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
@@ -470,7 +473,7 @@ fn kill_a_solver(
     command.env("QUO_ELASTIC_PLAN", sizes.collect::<String>()).env("QUO_ELASTIC_RANKS", "1..4");
     command.env("OMPI_MCA_mpi_yield_when_idle", "1").env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1");
     command.env_remove("QUO_TOPOLOGY").env("QUO_TMPDIR", folder.path()).stdin(Stdio::null());
-    let job = Running::start(&mut command, &format!("{}", program.display()), LIMIT)?;
+    let job = Running::start(&mut command, &format!("{}", program.display()), LIMIT_OF_SOLVER)?;
     job.wait_for("step ", 1)?;
     let (mut victims, mut took) = (Vec::new(), Duration::ZERO);
     loop {
@@ -488,7 +491,7 @@ fn kill_a_solver(
         victims.push((victim, rank));
         // The line of the step at the death may be on its way.
         let goes_on = |job: &Running| steps(job) > before + 1;
-        while !processes_of(program).is_empty() && !goes_on(&job) && begun.elapsed() < LIMIT / 2 {
+        while !processes_of(program).is_empty() && !goes_on(&job) && begun.elapsed() < 2 * LIMIT {
             // Sleeps: there is no event for the end of a process that is not a child of the test.
             std::thread::sleep(Duration::from_millis(5));
         }

@@ -19,8 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 const ROUNDS: u64 = 20;
 const ROUNDS_OF_FULL: u64 = 1_000;
 const ROUNDS_FROM_MAIN: u64 = 12;
-const KILLS_OF_SOLVERS: u64 = 8;
-const KILLS_OF_SOLVERS_OF_FULL: u64 = 200;
+const KILLS_OF_SOLVERS: u64 = 200;
 
 /// Seconds within which create fails where a rank has ended.
 const LONGEST_CREATE: f64 = 2.0;
@@ -518,8 +517,10 @@ fn kill_a_solver(
 }
 
 fn solvers_under_resizes_end_or_go_on_after_kills() -> Result<()> {
-    let otherwise = if suite::is_long() { KILLS_OF_SOLVERS_OF_FULL } else { KILLS_OF_SOLVERS };
-    let wanted = number("QUO_TESTS_KILL_ROUNDS").unwrap_or(otherwise);
+    if !suite::is_long() {
+        return Err(Skipped("kills of solvers are tests of the full suite".to_owned()).into());
+    }
+    let wanted = number("QUO_TESTS_KILL_ROUNDS").unwrap_or(KILLS_OF_SOLVERS);
     let seed = number("QUO_TESTS_SEED").unwrap_or(1);
     let can_survive = Launcher::find()?.family() == Family::OpenMpi4;
     let folder = tempfile::tempdir()?;

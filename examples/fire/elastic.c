@@ -170,11 +170,11 @@ static void write(size_t columns, const char *name)
 
 int main(int argc, char **argv)
 {
-    int status;
+    int level, status;
     if (argc != 5) return EXIT_FAILURE;
     const size_t rows = strtoul(argv[1], NULL, 10), columns = strtoul(argv[2], NULL, 10);
     steps = atoi(argv[3]);
-    MPI_Init(&argc, &argv);
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
     check(QUO_world_create(&world, NULL));
     check(QUO_world_status(world, &status));
     if (QUO_WORLD_NEW == status) start(rows, columns);

@@ -199,10 +199,11 @@ static void write(size_t columns, const char *name)
 
 int main(int argc, char **argv)
 {
+    int level;
     if (argc != 5) return EXIT_FAILURE;
     const size_t rows = strtoul(argv[1], NULL, 10), columns = strtoul(argv[2], NULL, 10);
     steps = atoi(argv[3]);
-    MPI_Init(&argc, &argv);
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
     start(rows, columns);
     prepare();
     while (done < steps) step();

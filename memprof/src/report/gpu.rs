@@ -36,6 +36,7 @@ pub fn named(job: &Job) -> Vec<Named> {
             named.place == place
                 && named.site.kind == site.kind
                 && named.site.function == site.function
+                && named.site.component == site.component
         };
         match places.iter_mut().find(same) {
             Some(named) => named.site.add(site),

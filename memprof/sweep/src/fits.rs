@@ -184,12 +184,12 @@ impl NodeAt {
     }
 
     /// Returns true if the node has that much memory, false if it has not; `None` if its memory or
-    /// the error of the model is not known, if its memory lies within the interval, or if it would
-    /// fit so far beyond the measurements that no interval bounds the error.
+    /// the error of the model is not known, if its memory lies within the interval, or so far beyond
+    /// the measurements that no interval bounds the error.
     pub fn fits(&self) -> Option<bool> {
-        let limit = self.limit.filter(|_| self.is_certain)? as f64;
+        let is_near = self.times_measured <= FARTHEST;
+        let limit = self.limit.filter(|_| self.is_certain && is_near)? as f64;
         match (self.high <= limit, self.low > limit) {
-            (true, _) if self.times_measured > FARTHEST => None,
             (true, _) => Some(true),
             (_, true) => Some(false),
             _ => None,
@@ -215,12 +215,13 @@ impl NodeAt {
                 Some(false) => "does not fit",
                 None if !self.is_certain => "cannot tell, too few numbers of ranks",
                 None if self.high <= limit.bytes as f64 => "fits only if the models hold there",
+                None if self.low > limit.bytes as f64 => "does not fit if the models hold there",
                 None => "may not fit",
             };
             line += &format!(", {of} {}: {verdict}", units::bytes(limit.bytes));
         }
         if self.times_measured > FARTHEST {
-            line += &format!(", at {:.0} times the ranks measured", self.times_measured);
+            line += &format!(", at {:.1} times the ranks measured", self.times_measured);
         }
         if self.extrapolated {
             line += " !";
@@ -279,14 +280,16 @@ mod tests {
     }
 
     #[test]
-    fn far_beyond_the_measurements_only_too_much_is_certain() {
+    fn far_beyond_the_measurements_no_verdict_is_certain() {
         let far = NodeAt { times_measured: 64.0, ..at(1.0, 100.0, Some(100)) };
         assert_eq!(far.fits(), None);
         let text = far.text(Some(Limit { bytes: 100, is_of_group: false }), Look::plain());
-        let verdict = ": fits only if the models hold there, at 64 times the ranks measured !";
+        let verdict = ": fits only if the models hold there, at 64.0 times the ranks measured !";
         assert!(text.contains(verdict), "{text}");
         let too_much = NodeAt { times_measured: 64.0, ..at(101.0, 200.0, Some(100)) };
-        assert_eq!(too_much.fits(), Some(false));
+        assert_eq!(too_much.fits(), None);
+        let text = too_much.text(Some(Limit { bytes: 100, is_of_group: false }), Look::plain());
+        assert!(text.contains(": does not fit if the models hold there"), "{text}");
     }
 
     #[test]

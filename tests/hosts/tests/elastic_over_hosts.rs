@@ -49,7 +49,7 @@ fn there(hosts: &Hosts, index: usize) -> Result<Vec<String>> {
     Ok(all.collect())
 }
 
-/// Skips the test on Open MPI 5: its launcher serves one growth on a new host.
+/// Skips the test on Open MPI 5: its launcher serves at most one growth on a new host.
 fn expect_growth_again() -> Result<()> {
     if Launcher::find()?.family() != Family::OpenMpi5 {
         return Ok(());

@@ -27,7 +27,8 @@ fn bytes(row: &HandleRow) -> GpuBytes {
 
 /// Returns the sums of the process and of its components.
 pub fn memory(trace: &Trace, names: &Names) -> Vec<GpuMemory> {
-    let sums = rows(trace).filter(|(_, row)| row.function == 0 && row.object == NONE);
+    let sums =
+        rows(trace).filter(|(_, row)| row.function == 0 && row.object == NONE && row.offset == 0);
     let named = sums.map(|(kind, row)| {
         let component = row.component.checked_sub(1).map(|at| names.component(at as usize));
         GpuMemory { kind, component, bytes: bytes(row) }
@@ -37,7 +38,8 @@ pub fn memory(trace: &Trace, names: &Names) -> Vec<GpuMemory> {
 
 /// Returns the call sites; a frame refers to the position of its object in the trace.
 pub fn sites(trace: &Trace, names: &Names) -> Vec<GpuSite> {
-    let calls = rows(trace).filter(|(_, row)| row.function != 0 || row.object != NONE);
+    let calls =
+        rows(trace).filter(|(_, row)| row.function != 0 || row.object != NONE || row.offset != 0);
     let known = calls.filter_map(|(kind, row)| {
         let object = trace.objects.iter().position(|object| object.index == row.object);
         Some(GpuSite {

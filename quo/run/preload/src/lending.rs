@@ -88,31 +88,25 @@ pub fn begin(place: &Place) -> Option<String> {
     note
 }
 
-/// Returns a line for the user if every CPU of the node may be used by several ranks, so that none can lend.
+/// Returns a line for the user if ranks of the node are not bound, so that little or nothing is lent.
 fn unbound(context: &Context) -> Option<String> {
     let masks = (0..context.node_size()).map(|rank| context.binding_of(rank));
     let masks = masks.collect::<Result<Vec<_>, _>>().ok()?;
-    let cause = why_none_lends(&masks)?;
-    Some(format!(
-        "no rank of this node lends: {cause}; bind each rank to its own, as by mpirun --bind-to core"
-    ))
+    let effect = effect_of_wide_masks(&masks)?;
+    Some(format!("{effect}; bind each rank to its own CPUs, as by mpirun --bind-to core"))
 }
 
-/// Returns why no rank can lend a CPU, given the masks of all. Pure.
-fn why_none_lends(masks: &[CpuSet]) -> Option<String> {
-    let is_own =
-        |rank: usize, cpu| (0..masks.len()).all(|at| at == rank || !masks[at].contains(cpu));
-    let lends = |rank: usize| masks[rank].iter().any(|cpu| is_own(rank, cpu));
-    // Ranks that share one CPU each are bound, to too few.
-    if masks.iter().all(|mask| mask.len() <= 1) || (0..masks.len()).any(lends) {
-        return None;
+/// Returns what does not work if ranks may use all CPUs of the others, given the masks of all. A CPU
+/// is lent only while all ranks that may use it wait. Pure.
+fn effect_of_wide_masks(masks: &[CpuSet]) -> Option<String> {
+    let all = masks.iter().fold(CpuSet::new(), |all, mask| all.union(mask));
+    let widest = masks.iter().position(|mask| *mask == all).filter(|_| all.len() > 1)?;
+    if masks.iter().all(|mask| *mask == all) {
+        return Some("no rank of this node lends: all may use the same CPUs".to_owned());
     }
-    if masks.iter().all(|mask| *mask == masks[0]) {
-        return Some("all may use the same CPUs".to_owned());
-    }
-    let widest = (0..masks.len()).max_by_key(|rank| masks[*rank].len()).unwrap_or(0);
-    let cpus = &masks[widest];
-    Some(format!("several ranks may use each CPU (rank {widest} of the node may use {cpus})"))
+    Some(format!(
+        "ranks of this node lend only while rank {widest} of the node waits, which may use all CPUs"
+    ))
 }
 
 fn meet(place: &Place) -> Result<(), String> {
@@ -283,16 +277,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_without_a_cpu_of_their_own_are_told_why() {
-        let why = |masks: &[&str]| {
+    fn unbound_ranks_have_an_effect_and_bound_ones_none() {
+        let effect = |masks: &[&str]| {
             let masks: Vec<CpuSet> = masks.iter().map(|mask| mask.parse().unwrap()).collect();
-            why_none_lends(&masks)
+            effect_of_wide_masks(&masks)
         };
-        assert_eq!(why(&["0-3", "0-3"]).unwrap(), "all may use the same CPUs");
-        let others = why(&["0", "1", "0-1"]).unwrap();
-        assert_eq!(others, "several ranks may use each CPU (rank 2 of the node may use 0-1)");
-        for lends in [&["0", "1"][..], &["0-1", "1"], &["0", "0"]] {
-            assert_eq!(why(lends), None, "{lends:?}");
+        assert!(effect(&["0-3", "0-3"]).unwrap().starts_with("no rank of this node lends"));
+        assert!(
+            effect(&["0", "1", "0-1"]).unwrap().contains("only while rank 2 of the node waits")
+        );
+        for bound in [&["0", "1"][..], &["0-1", "0-1", "2-3", "2-3"], &["0", "0"]] {
+            assert_eq!(effect(bound), None, "{bound:?}");
         }
     }
 }

@@ -7,6 +7,7 @@
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::base::component::Component;
+use crate::base::diagnostics::{self, Code};
 use crate::base::dictionary;
 use crate::base::thread::{Guard, local};
 use crate::interpose::hooked::hook_code;
@@ -87,6 +88,8 @@ functions! {
     36 "hipFreeAsync" Frees;
     37 "hipHostFree" Frees;
     38 "hipFreeHost" Frees;
+    39 "hipMemAllocHost" Allocates(Pinned);
+    40 "hipMemAllocPitch" AllocatesRows;
 }
 
 /// The real functions; 0 where none is found yet.
@@ -103,7 +106,7 @@ pub fn is_one(symbol: &[u8]) -> bool {
 
 /// Returns true for the file name of a library that is part of a runtime or driver.
 pub fn is_runtime(name: &str) -> bool {
-    ["libcuda.so", "libcudart.so", "libamdhip64.so", "libhsa-runtime64.so"]
+    ["libcuda.so", "libcudart", "libamdhip64.so", "libhsa-runtime64.so", "libhsakmt.so"]
         .iter()
         .any(|start| name.starts_with(start))
 }
@@ -113,8 +116,15 @@ pub fn is_runtime(name: &str) -> bool {
 pub fn target(symbol: &[u8], found: usize) -> Option<usize> {
     let at = find(symbol)?;
     let before = REAL[at].compare_exchange(0, found, Ordering::AcqRel, Ordering::Acquire);
-    let is_first = before.err().is_none_or(|before| before == found);
-    is_first.then_some(FUNCTIONS[at].entry as usize)
+    if before.is_err_and(|before| before != found) {
+        let name = FUNCTIONS[at].name;
+        diagnostics::say(
+            Code::NoBoundary,
+            format_args!("a second {name} is loaded: its calls are not counted"),
+        );
+        return None;
+    }
+    Some(FUNCTIONS[at].entry as usize)
 }
 
 /// Entry of the function with this index.
@@ -216,7 +226,8 @@ mod tests {
 
     #[test]
     fn runtimes_are_known_by_their_file_names() {
-        for name in ["libcudart.so.12", "libcuda.so.1", "libamdhip64.so.6"] {
+        for name in ["libcudart-a1.so.11.0", "libcudart.so.12", "libcuda.so.1", "libamdhip64.so.6"]
+        {
             assert!(is_runtime(name), "{name}");
         }
         assert!(!is_runtime("libcudnn.so.9") && !is_runtime("libmpi.so.40"));

@@ -8,6 +8,8 @@ use crate::base::{kernel, memory};
 
 /// Number of sums that are kept apart.
 pub const ROWS: usize = 96;
+/// Number of sums from which on no call site gets a new one.
+const CALLS: usize = 72;
 /// Slots of the first table of blocks.
 const FIRST: usize = 1 << 10;
 /// Maximum number of slots; at most three quarters of them are used.
@@ -134,7 +136,10 @@ impl Table {
         if let Some(gone) = self.find(pointer) {
             self.remove(gone);
         }
-        // The process is first, so that its row exists whenever any does.
+        // Sums of processes are first, so that each has a row.
+        for kind in [Kind::Device, Kind::Managed, Kind::Pinned] {
+            self.row(kind, Of::Process);
+        }
         let process = self.row(kind, Of::Process);
         let of_component = self.row(kind, Of::Component(component));
         let sums = [self.row(kind, Of::Call(component, call)), of_component, process];
@@ -190,7 +195,9 @@ impl Table {
             return known as u16;
         }
         let index = self.count;
-        let Some(free) = self.rows.get_mut(index) else { return NO_ROW };
+        // Call sites leave room for the sums of components.
+        let is_full = matches!(of, Of::Call(..)) && index >= CALLS;
+        let Some(free) = self.rows.get_mut(index).filter(|_| !is_full) else { return NO_ROW };
         *free = Row { kind, of, ..NEVER };
         self.count += 1;
         index as u16
@@ -312,7 +319,7 @@ mod tests {
         assert_eq!(table.take(10).and_then(|taken| taken.pinned_for), None);
         assert_eq!(table.take(20).and_then(|taken| taken.pinned_for), Some(OWNER));
         let kinds = table.rows[..table.count].iter().filter(|row| row.of == Of::Process);
-        assert_eq!(kinds.map(|row| row.allocated).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(kinds.map(|row| row.allocated).collect::<Vec<_>>(), [1, 0, 2]);
     }
 
     #[test]
@@ -337,11 +344,14 @@ mod tests {
     fn calls_beyond_the_rows_count_for_component_and_process() {
         let mut table = Box::new(Table::new());
         let call = |at: usize| Call { function: "cudaMalloc", address: at };
-        for at in 0..ROWS - 2 {
+        let most = CALLS - 4;
+        for at in 0..most {
             assert!(table.allocated(Kind::Device, at as u64 + 1, 1, OWNER, call(at)));
         }
         assert!(!table.allocated(Kind::Device, 5000, 100, OWNER, call(5000)));
-        let all = ROWS as u64 - 2 + 100;
+        assert!(!table.allocated(Kind::Pinned, 6000, 100, Component(7), call(5000)));
+        assert_eq!(table.take(6000).and_then(|taken| taken.pinned_for), Some(Component(7)));
+        let all = most as u64 + 100;
         assert_eq!(numbers(&table, Of::Component(OWNER))[1..], [all, 0, all]);
         assert!(table.take(5000).is_some());
         assert_eq!(numbers(&table, Of::Process)[2], 100);

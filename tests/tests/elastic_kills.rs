@@ -506,7 +506,7 @@ fn kill_a_solver(
     ensure!(!hangs, "it hangs after the death of {victims:?}: {}", outcome.report());
     ensure!(!outcome.stderr.contains("panicked"), "{}", outcome.report());
     let kills = victims.len() as u64;
-    // Hydra names a process of the job on standard output, which need not be the one that was killed.
+    // Hydra names the process of rank 0 on standard output, whichever was killed.
     let is_named_by_launcher = outcome.stdout.contains("BAD TERMINATION OF ONE OF")
         || victims
             .iter()

@@ -164,7 +164,9 @@ contains
     type(sentence) :: why
     call quo_world_array_part(w, name, part, ierr)
     if (ierr /= QUO_SUCCESS .or. part%element == element) return
-    call why%say("quo_world_array: elements of """//name//""" have ")
+    call why%say("quo_world_array: elements of ")
+    call why%say(name)
+    call why%say(" have ")
     call why%number(part%element)
     call why%say(" bytes, those of the pointer ")
     call why%number(element)

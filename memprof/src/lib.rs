@@ -1,6 +1,6 @@
 //! Analysis of memory traces: from the files of a job to tables and pictures.
 //!
-//! floors: units < signals < output < terminal < model < picture < growth < report < export < diff < run
+//! floors: units < output < terminal < model < picture < growth < report < export < diff < run
 //!     < observe < live < generate < flags
 
 pub mod diff;
@@ -15,6 +15,5 @@ pub mod output;
 pub mod picture;
 pub mod report;
 pub mod run;
-pub mod signals;
 pub mod terminal;
 pub mod units;

@@ -3,9 +3,9 @@
 use crate::model::{Child, Group, Job, LoadError, Rank, State};
 use crate::observe::{self, Process};
 use crate::report::grid::{Align, Grid, Weight};
-use crate::signals;
 use crate::terminal::{self, Look, Screen, clean};
 use crate::units::{bytes, count, millionths, share, time};
+use quo_terminal::child as signals;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::IsTerminal;

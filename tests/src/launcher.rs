@@ -288,6 +288,12 @@ impl Launcher {
         command
     }
 
+    /// Returns the options with which the launcher reaches the hosts of a network, without their names.
+    #[must_use]
+    pub fn words_to_reach(&self, network: &Network) -> Vec<String> {
+        over(self.family, network).split_off(2)
+    }
+
     /// Gives a command the environment of a user whose machine has one slot: settings that let more
     /// ranks run are removed. `folder` keeps the host file.
     ///

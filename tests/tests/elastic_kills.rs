@@ -437,13 +437,10 @@ fn processes_of(program: &Path) -> Vec<(Pid, String)> {
     ours.filter_map(rank).collect()
 }
 
-/// Returns true if an error of the library names the rank that has ended.
-fn names_a_rank(text: &str) -> bool {
-    text.split("rank ").skip(1).any(|after| {
-        let rest = after.trim_start_matches(|letter: char| letter.is_ascii_digit());
-        rest.len() < after.len()
-            && [" ended", " has ended"].iter().any(|word| rest.starts_with(word))
-    })
+/// Returns true if an error of the library names one of the killed ranks as ended.
+fn names_a_victim(text: &str, victims: &[(Pid, String)]) -> bool {
+    let name = |rank: &String| [format!("rank {rank} ended"), format!("rank {rank} has ended")];
+    victims.iter().flat_map(|(_, rank)| name(rank)).any(|words| text.contains(&words))
 }
 
 /// Kills random processes of a solver until it ends. Returns the number of kills, and the time after
@@ -507,11 +504,12 @@ fn kill_a_solver(
     ensure!(!outcome.stderr.contains("panicked"), "{}", outcome.report());
     let kills = victims.len() as u64;
     // Hydra names the process of rank 0 on standard output, whichever was killed.
-    let is_named_by_launcher = outcome.stdout.contains("BAD TERMINATION OF ONE OF")
+    let is_mpich = Launcher::find()?.family() == Family::Mpich;
+    let is_named_by_launcher = (is_mpich && outcome.stdout.contains("BAD TERMINATION OF ONE OF"))
         || victims
             .iter()
             .any(|(_, rank)| outcome.stderr.contains(&format!("process rank {rank} with PID ")));
-    let is_named = is_named_by_launcher || names_a_rank(&outcome.stderr);
+    let is_named = is_named_by_launcher || names_a_victim(&outcome.stderr, &victims);
     ensure!(is_named || kills == 0, "of {victims:?} none is named: {}", outcome.report());
     Ok((kills, took))
 }

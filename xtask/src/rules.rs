@@ -143,7 +143,7 @@ const UNSAFE_FILES: &[&str] = &[
     "memprof/preload/src/sampling/sampler/thread.rs",
     "memprof/preload/src/sampling/sampler/state.rs",
     "memprof/preload/src/sampling/sampler/world.rs",
-    "memprof/src/signals.rs",
+    "packaging/terminal/src/child.rs",
     "memprof/command/tests/large_jobs.rs",
     "memprof/trace/src/write/memory.rs",
     "memprof/trace/tests/killed.rs",

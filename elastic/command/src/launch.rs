@@ -6,6 +6,8 @@ use std::os::unix::{fs::OpenOptionsExt, process::CommandExt};
 use std::path::Path;
 use std::process::Command;
 
+mod restart;
+
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use rustix::fs::Access;
@@ -13,7 +15,7 @@ use rustix::fs::Access;
 use crate::output::{complain, say};
 
 /// Starts an elastic program
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Launch {
     /// The fewest and the most ranks; the job starts with the fewest
     #[arg(short = 'n', value_name = "MIN..MAX", value_parser = ranks)]
@@ -33,6 +35,9 @@ pub struct Launch {
     /// Launch all processes now and park the spare ones
     #[arg(long)]
     parked: bool,
+    /// Restart a failed job so many times, on the hosts that still answer
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, hide_default_value = true)]
+    restarts: u32,
     /// Print the command with its reasons and stop
     #[arg(long)]
     show: bool,
@@ -188,7 +193,7 @@ impl Plan {
     }
 }
 
-/// Runs the command; returns only with an error.
+/// Runs the command; without restarts this process becomes the launcher.
 ///
 /// # Errors
 /// If the launcher is not there, its MPI is not known, or the numbers do not fit.
@@ -220,9 +225,16 @@ pub fn run(launch: &Launch) -> Result<u8> {
         say(&text_of(&plan))?;
         return Ok(0);
     }
+    if launch.restarts > 0 {
+        return restart::run(launch, &mpi, &|launch| self::plan(launch, &mpi, cpus, &variable));
+    }
+    Err(command(&plan).exec()).with_context(|| format!("launch: cannot run {shown}"))
+}
+
+fn command(plan: &Plan) -> Command {
     let mut command = Command::new(&plan.words[0]);
-    command.args(&plan.words[1..]).envs(plan.variables);
-    Err(command.exec()).with_context(|| format!("launch: cannot run {shown}"))
+    command.args(&plan.words[1..]).envs(plan.variables.iter().cloned());
+    command
 }
 
 /// Quotes a word for a shell, if it needs that.

@@ -7,7 +7,7 @@ mod program;
 use crate::model::{Job, LoadError};
 use crate::report::{html, table};
 use crate::terminal::{Look, Progress, clean, say};
-use crate::{signals, units};
+use crate::units;
 use anyhow::{Context, bail};
 use folder::Folder;
 use memprof_trace::overrides;
@@ -15,6 +15,7 @@ use program::Kind;
 use quo_launch::job::{Started, wrong_side};
 pub(crate) use quo_launch::preload::beside;
 use quo_launch::{Launcher, launcher, preload};
+use quo_terminal::child as signals;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
@@ -138,7 +139,7 @@ pub fn run(
     if options.report {
         write_report(&recorded.folder.path);
     }
-    Ok(signals::end_like(recorded.status))
+    Ok(ExitCode::from(signals::end_like(recorded.status)))
 }
 
 /// File name of the object loaded into ranks.

@@ -11,8 +11,8 @@ pub use fit::{Coefficient, Fit, Law, Measured, Prediction, fit};
 pub use fits::{At, NodeAt, Part};
 pub use gather::{Growth, Metric, Study, gather};
 use memprof::output;
-use memprof::signals;
 use memprof::terminal::{self, Look, say};
+use quo_terminal::child as signals;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -68,7 +68,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let folders = match options.from.as_slice() {
         [] => match runs::run(options)? {
             runs::Outcome::Done(folders) => folders,
-            runs::Outcome::Stopped(status) => return Ok(signals::end_like(status)),
+            runs::Outcome::Stopped(status) => return Ok(ExitCode::from(signals::end_like(status))),
         },
         from => from.to_vec(),
     };

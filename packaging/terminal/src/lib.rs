@@ -4,6 +4,8 @@
 //! Every command passes all its output through one of these functions, at the single place where it
 //! prints; a command that prints colours passes each name.
 
+pub mod child;
+
 use std::io::Write;
 
 /// Replaces control characters, including line breaks, and characters that change the writing

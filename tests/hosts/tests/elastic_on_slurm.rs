@@ -24,7 +24,7 @@ const TESTS: &[Test] = &[
 ];
 
 /// Tests with MPICH, whose launcher keeps running while nodes are added and given back.
-const CYCLES: &[Test] = &[("ten_nodes_come_and_go_in_one_job", ten_cycles)];
+const CYCLES: &[Test] = &[("twenty_nodes_come_and_go_in_one_job", twenty_cycles)];
 
 /// Limit for anything that a test waits for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -272,11 +272,11 @@ fn grows_and_shrinks() -> Result<()> {
     slurm.down()
 }
 
-/// Grows onto a new node ten times, and gives the node back each time.
-fn ten_cycles() -> Result<()> {
+/// Grows onto a new node twenty times, and gives the node back each time.
+fn twenty_cycles() -> Result<()> {
     let slurm = slurm("cycles")?;
     let job = Elastic::start(&slurm, 1, 60)?;
-    for cycle in 1..=10 {
+    for cycle in 1..=20 {
         job.told(&["grow", "2", "--nodes", "1", "--wait"], 0)?;
         let all = jobs(&slurm)?;
         ensure!(all.len() == 2, "cycle {cycle}: {all:?}");
@@ -286,9 +286,9 @@ fn ten_cycles() -> Result<()> {
         job.until("the node is back", || Ok(jobs(&slurm)?.len() == 1))?;
     }
     let status = job.told(&["status"], 0)?;
-    ensure!(status.starts_with("test: 1 of ") && status.contains("epoch 20"), "{status}");
+    ensure!(status.starts_with("test: 1 of ") && status.contains("epoch 40"), "{status}");
     job.stop()?;
-    ensure!(slurm.accounts().len() == 11, "{:?}", slurm.accounts());
+    ensure!(slurm.accounts().len() == 21, "{:?}", slurm.accounts());
     slurm.down()
 }
 

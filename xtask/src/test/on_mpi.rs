@@ -84,7 +84,11 @@ const OF_COMPILERS: &[&str] = &[
 ];
 
 /// Suites over hosts that have tests for MPIs other than the default.
-const ON_HOSTS: &[&str] = &["quo-hosts elastic_on_slurm"];
+const ON_HOSTS: &[&str] = &[
+    "quo-hosts elastic_on_slurm",
+    "quo-hosts elastic_over_hosts",
+    "quo-hosts restarts_over_hosts",
+];
 
 /// Returns the steps of an MPI: the end-to-end suites; in the short form without those that concern
 /// all MPIs or none.

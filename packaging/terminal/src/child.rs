@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::os::unix::process::ExitStatusExt;
-use std::process::{ExitCode, ExitStatus};
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// The command that receives signals; 0 for none.
@@ -100,14 +100,16 @@ pub fn wait(child: &mut std::process::Child) -> std::io::Result<ExitStatus> {
 }
 
 /// Returns true if a signal requested the end of the program.
+#[must_use]
 pub fn asked_to_end() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
 
-/// Ends as the command ended: with its exit status, or by its signal.
-pub fn end_like(status: ExitStatus) -> ExitCode {
+/// Returns the exit status of the command; ends this process by the signal that ended the command.
+#[must_use]
+pub fn end_like(status: ExitStatus) -> u8 {
     if let Some(code) = status.code() {
-        return ExitCode::from(code as u8);
+        return code as u8;
     }
     let signal = status.signal().unwrap_or(libc::SIGKILL);
     // SAFETY: plain calls; an all-zero sigaction has the default handler, and the limit keeps a
@@ -119,5 +121,5 @@ pub fn end_like(status: ExitStatus) -> ExitCode {
         libc::sigaction(signal, &action, std::ptr::null_mut());
         libc::raise(signal);
     }
-    ExitCode::from(128u8.wrapping_add(signal as u8))
+    128u8.wrapping_add(signal as u8)
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { STEPS = 50, ELEMENTS = 1000 };
 
@@ -64,6 +65,7 @@ main(int argc, char **argv)
     check(QUO_world_rank(world, &rank));
     check(QUO_world_size(world, &size));
     if (0 == rank) {
+        printf("rank 0 is process %ld\n", (long)getpid());
         printf("begins after step %d on %d ranks\n", done, size);
         fflush(stdout);
     }

@@ -1,12 +1,14 @@
 //! `quo-elastic launch`: one command starts a program that leaves its sizes open, with spawned or
 //! parked ranks, on each MPI.
 
-use std::path::PathBuf;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use quo_tests::{BindTo, Checkout, Job, Launcher, Outcome, Running};
+use rustix::process::{Pid, Signal, kill_process};
 
 const LIMIT: Duration = Duration::from_secs(100);
 
@@ -26,6 +28,16 @@ fn launch_in(
     program: &PathBuf,
     arguments: &[&str],
 ) -> Result<Outcome> {
+    start(variables, options, program, arguments)?.finish()
+}
+
+/// Starts `quo-elastic launch`.
+fn start(
+    variables: &[(&str, &str)],
+    options: &[&str],
+    program: &PathBuf,
+    arguments: &[&str],
+) -> Result<Running> {
     let launcher = Launcher::find()?;
     let mut command = Command::new(Checkout::find()?.program("quo-elastic")?);
     command.arg("launch").arg("--mpirun").arg(launcher.program()).args(options);
@@ -35,7 +47,17 @@ fn launch_in(
     command.envs(variables.iter().copied());
     command.arg("--").arg(program).args(arguments);
     let description = format!("{command:?}");
-    Running::start(&mut command, &description, LIMIT)?.finish()
+    Running::start(&mut command, &description, LIMIT)
+}
+
+/// Starts fifty steps with a checkpoint after each, on two ranks, and waits for some of them.
+fn start_steps(folder: &Path) -> Result<Running> {
+    let program = Checkout::find()?.compile_c("tests/programs/restarted.c", folder, &[])?;
+    let saved = folder.join("saved");
+    let saved = saved.to_str().context("a path in UTF-8")?;
+    let running = start(&[], &["-n", "2..2", "--restarts", "2"], &program, &[saved])?;
+    running.wait_for("step 5\n", 1)?;
+    Ok(running)
 }
 
 #[test]
@@ -103,5 +125,47 @@ fn allocation_with_less_room_is_said_in_one_line() -> Result<()> {
         ensure!(outcome.stderr.lines().count() == lines, "{}", outcome.report());
         ensure!(lines == 0 || outcome.stderr.contains("2 slots (PBS_NP)"), "{}", outcome.report());
     }
+    Ok(())
+}
+
+#[test]
+fn failed_job_is_restarted_as_often_as_allowed() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = compile(&folder)?;
+    let outcome = launch(&["-n", "1..2", "--restarts", "2"], &program, &["4"])?;
+    ensure!(outcome.status.code() == Some(1), "{}", outcome.report());
+    ensure!(outcome.stdout == "begins with 1\n".repeat(3), "{}", outcome.report());
+    let restarts = ["exit status: 1 after", "; restart 1 of 2\n", "; restart 2 of 2\n"];
+    ensure!(restarts.iter().all(|text| outcome.stderr.contains(text)), "{}", outcome.report());
+    Ok(())
+}
+
+#[test]
+fn job_with_a_killed_rank_continues_from_its_checkpoint() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let running = start_steps(folder.path())?;
+    let said = running.said();
+    let number = said.lines().find_map(|line| line.strip_prefix("rank 0 is process "));
+    let victim = number.and_then(|number| Pid::from_raw(number.parse().ok()?)).context(said)?;
+    kill_process(victim, Signal::KILL)?;
+    let outcome = running.finish()?;
+    outcome.expect_success()?;
+    let begins = outcome.stdout.lines().filter_map(|line| line.strip_prefix("begins after step "));
+    let steps: Vec<u32> = begins.filter_map(|rest| rest.split(' ').next()?.parse().ok()).collect();
+    ensure!(steps.len() == 2 && steps[1] >= 5, "{}", outcome.report());
+    ensure!(outcome.stdout.ends_with("ends with 50000 on 2 ranks\n"), "{}", outcome.report());
+    ensure!(outcome.stderr.contains("; restart 1 of 2\n"), "{}", outcome.report());
+    Ok(())
+}
+
+#[test]
+fn signal_ends_the_job_without_a_restart() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let running = start_steps(folder.path())?;
+    let outcome = running.end()?;
+    let was_killed = outcome.status.signal() == Some(Signal::KILL.as_raw());
+    ensure!(!outcome.status.success() && !was_killed, "{}", outcome.report());
+    ensure!(outcome.leftovers.is_empty(), "{}", outcome.report());
+    ensure!(!outcome.stderr.contains("restart"), "{}", outcome.report());
     Ok(())
 }

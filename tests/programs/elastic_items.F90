@@ -1,5 +1,6 @@
 ! A list of numbers follows its owners through resizes, migrations and a checkpoint in a folder:
-! `mpirun -n 4 elastic_items FOLDER`. Each rank checks that its items are its own, and rank 0 that none is lost.
+! `mpirun -n 4 elastic_items FOLDER [all]`; with `all` the owners of all items are set in one call.
+! Each rank checks that its items are its own, and rank 0 that none is lost.
 module numbers
   use, intrinsic :: iso_c_binding
   use mpi
@@ -32,6 +33,19 @@ contains
     call c_f_pointer(item, number)
     owner = min(int(number * ranks, c_int), ranks - 1)
   end function owner
+
+  integer(c_int) function all_owners(data, items, count, ranks, owners) bind(c)
+    type(c_ptr), value :: data, items, owners
+    integer(c_size_t), value :: count
+    integer(c_int), value :: ranks
+    real(c_double), pointer :: numbers(:)
+    integer(c_int), pointer :: set(:)
+    all_owners = 0
+    if (c_associated(data)) continue ! not needed here
+    call c_f_pointer(items, numbers, [count])
+    call c_f_pointer(owners, set, [count])
+    set = min(int(numbers * ranks, c_int), ranks - 1)
+  end function all_owners
 
   subroutine find(w, found)
     type(c_ptr), intent(in) :: w
@@ -128,7 +142,11 @@ program elastic_items
   options%initial_ranks = 2
   call quo_world_create(w, options, ierr)
   call need(ierr)
-  call quo_world_items_add(w, "numbers", 8_c_size_t, c_funloc(owner), c_null_ptr, ierr)
+  if (command_argument_count() > 1) then
+    call quo_world_items_add_with_owners(w, "numbers", 8_c_size_t, c_funloc(all_owners), c_null_ptr, ierr)
+  else
+    call quo_world_items_add(w, "numbers", 8_c_size_t, c_funloc(owner), c_null_ptr, ierr)
+  end if
   call need(ierr)
   call quo_world_status(w, status, ierr)
   call need(ierr)

@@ -273,7 +273,8 @@ fn failure_of_one_rank_reaches_all_and_loses_no_item() -> Result<()> {
 fn in_fortran_items_follow_their_owners_and_none_is_lost() -> Result<()> {
     let place = tempfile::tempdir()?;
     let folder = place.path().join("checkpoints").display().to_string();
-    is_ok(&in_fortran("tests/programs/elastic_items.F90", &[], 4, &[&folder])?)
+    is_ok(&in_fortran("tests/programs/elastic_items.F90", &[], 4, &[&folder])?)?;
+    is_ok(&in_fortran("tests/programs/elastic_items.F90", &[], 4, &[&folder, "all"])?)
 }
 
 /// Checks that a program has gone through all sizes, and found its cells right.

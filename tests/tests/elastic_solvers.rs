@@ -20,12 +20,28 @@ const MOST_LINES: usize = 45;
 /// Largest number of ranks.
 const RANKS: usize = 4;
 
-/// Steps between two resizes of a plan: enough for most of them to be done before the next one.
-const STEPS_APART: usize = 25;
+/// The resizes of a run.
+#[derive(Clone, Copy, Debug)]
+struct Resizes {
+    /// Processes that are launched. Others are started and end.
+    launched: usize,
+    /// Steps between two resizes: enough for most of them to be done before the next one.
+    apart: usize,
+    /// Number that are asked for, some of which are overtaken.
+    asked: usize,
+    /// Number that have to be done.
+    least: usize,
+}
 
-/// Resizes that a run has at least, and the number that are asked for, some of which are overtaken.
-fn resizes() -> (usize, usize) {
-    if suite::is_long() { (100, 200) } else { (5, 50) }
+impl Resizes {
+    /// Processes are started when they become ranks, which takes a second, and end.
+    const SPAWNED: Self = Self { launched: 1, apart: 1_500, asked: 60, least: 30 };
+
+    /// Processes sleep while they are no ranks.
+    fn parked() -> Self {
+        let (least, asked) = if suite::is_long() { (100, 200) } else { (5, 50) };
+        Self { launched: RANKS, apart: 25, asked, least }
+    }
 }
 
 /// Returns the seed of the sizes: `QUO_TESTS_SEED`, or always the same.
@@ -35,7 +51,7 @@ fn seed() -> u64 {
 }
 
 /// Returns a plan of random sizes, always the same for a seed.
-fn random_plan(seed: u64, sizes: usize) -> String {
+fn random_plan(seed: u64, resizes: Resizes) -> String {
     let mut seed = seed.max(1);
     let mut size = 1;
     let line = |number| {
@@ -44,9 +60,9 @@ fn random_plan(seed: u64, sizes: usize) -> String {
         seed ^= seed >> 7;
         seed ^= seed << 17;
         size = (size + (seed % (RANKS as u64 - 1)) as usize) % RANKS + 1;
-        format!("at iteration {}: size {size}\n", STEPS_APART * (number + 1))
+        format!("at iteration {}: size {size}\n", resizes.apart * (number + 1))
     };
-    (0..sizes).map(line).collect()
+    (0..resizes.asked).map(line).collect()
 }
 
 /// Returns the numbers of lines that only the first and only the second program has.
@@ -87,10 +103,13 @@ fn conjugate_gradients_in_fortran_change_few_lines() -> Result<()> {
 /// Runs a plain program on one and on two ranks and an elastic one under random resizes. All write the
 /// same bytes, which are returned. `job` makes a job of a program with its arguments, without the
 /// file to write.
-fn computes_the_same(job: impl Fn(&str, usize, usize) -> Result<Job>) -> Result<Vec<u8>> {
+fn computes_the_same(
+    resizes: Resizes,
+    job: impl Fn(&str, usize, usize) -> Result<Job>,
+) -> Result<Vec<u8>> {
     let folder = tempfile::tempdir()?;
-    let (least, sizes) = resizes();
-    let steps = STEPS_APART * (sizes + 2);
+    let Resizes { asked, least, .. } = resizes;
+    let steps = resizes.apart * (asked + 2);
     let seed = seed();
     let place = |name: &str| folder.path().join(name);
     let run = |job: Job, file: &str| -> Result<Vec<u8>> {
@@ -103,15 +122,15 @@ fn computes_the_same(job: impl Fn(&str, usize, usize) -> Result<Job>) -> Result<
     };
     let right = run(job("plain", 2, steps)?, "right")?;
     ensure!(run(job("plain", 1, steps)?, "alone")? == right, "the plain program depends on ranks");
-    let elastic = job("elastic", RANKS, steps)?
+    let elastic = job("elastic", resizes.launched, steps)?
         .env("QUO_ELASTIC_RANKS", format!("1..{RANKS}"))
         .env("QUO_ELASTIC_LOG", place("events"))
-        .env("QUO_ELASTIC_PLAN", random_plan(seed, sizes));
+        .env("QUO_ELASTIC_PLAN", random_plan(seed, resizes));
     let found = run(elastic, "found").with_context(|| format!("seed {seed}"))?;
     let events = std::fs::read_to_string(place("events"))?;
     let done = events.matches("\"event\":\"finalized\"").count();
-    println!("{done} of {sizes} resizes were done, seed {seed}");
-    ensure!(done >= least, "only {done} of {sizes} resizes were done, seed {seed}:\n{events}");
+    println!("{done} of {asked} resizes were done, seed {seed}");
+    ensure!(done >= least, "only {done} of {asked} resizes were done, seed {seed}:\n{events}");
     // A later request may have been faster, with this size or with another one.
     let needless = ["\"kind\":\"superseded\"", "nothing would change"];
     let failed = events.lines().find(|line| {
@@ -128,12 +147,37 @@ fn heat_in_cxx_computes_the_same_bits_under_random_resizes() -> Result<()> {
         let source = format!("examples/heat/{name}.cpp");
         checkout.compile_cxx(&source, folder.path(), "g++", &["-O2"])?;
     }
-    let right = computes_the_same(|name, ranks, steps| {
+    let right = computes_the_same(Resizes::parked(), |name, ranks, steps| {
         let job = Job::new(ranks, folder.path().join(name));
         // Uneven parts, and steps long enough for one rank not to run ahead of its requests.
         Ok(job.arg("301").arg("403").arg(steps.to_string()))
     })?;
     ensure!(right.len() == 301 * 403 * 8, "{} bytes", right.len());
+    Ok(())
+}
+
+fn heat_in_cxx_computes_the_same_bits_with_started_ranks() -> Result<()> {
+    if !suite::is_long() {
+        let reason = "many starts of processes are a test of the full suite";
+        return Err(Skipped(reason.to_owned()).into());
+    }
+    let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
+    // The names of Open MPI 4 and 5. Other launchers take any number of processes.
+    let slots = folder.path().join("slots");
+    std::fs::write(&slots, format!("localhost slots={RANKS}\n"))?;
+    // Only such programs can start processes.
+    let init = checkout.root().join("tests/programs/init_multiple.h");
+    let init = init.to_str().context("a path in UTF-8")?;
+    for name in ["plain", "elastic"] {
+        let source = format!("examples/heat/{name}.cpp");
+        checkout.compile_cxx(&source, folder.path(), "g++", &["-O2", "-include", init])?;
+    }
+    computes_the_same(Resizes::SPAWNED, |name, ranks, steps| {
+        let job = Job::new(ranks, folder.path().join(name));
+        let job = job.env("OMPI_MCA_orte_default_hostfile", &slots);
+        let job = job.env("PRTE_MCA_prte_default_hostfile", &slots);
+        Ok(job.arg("301").arg("403").arg(steps.to_string()))
+    })?;
     Ok(())
 }
 
@@ -147,7 +191,7 @@ fn particles_in_c_have_same_bits_under_random_resizes() -> Result<()> {
         let source = format!("examples/particles/{name}.c");
         checkout.compile_c(&source, folder.path(), &["-O2"])?;
     }
-    let right = computes_the_same(|name, ranks, steps| {
+    let right = computes_the_same(Resizes::parked(), |name, ranks, steps| {
         let job = Job::new(ranks, folder.path().join(name));
         Ok(job.arg("20000").arg(steps.to_string()))
     })?;
@@ -166,7 +210,7 @@ fn conjugate_gradients_in_fortran_compute_same_bits_under_random_resizes() -> Re
         let program = checkout.compile_fortran(&format!("examples/cg/{name}.F90"), &own, &[])?;
         programs.push((name, program));
     }
-    let right = computes_the_same(|name, ranks, steps| {
+    let right = computes_the_same(Resizes::parked(), |name, ranks, steps| {
         let program = programs.iter().find(|(other, _)| *other == name).context("a program")?;
         Ok(Job::new(ranks, &program.1).arg("144").arg(steps.to_string()))
     })?;
@@ -175,7 +219,7 @@ fn conjugate_gradients_in_fortran_compute_same_bits_under_random_resizes() -> Re
 }
 
 fn gray_scott_in_python_computes_same_bits_under_random_resizes() -> Result<()> {
-    let right = computes_the_same(|name, ranks, steps| {
+    let right = computes_the_same(Resizes::parked(), |name, ranks, steps| {
         let job = python_job(ranks, &format!("examples/gray-scott/{name}.py"))?;
         Ok(job.arg("101").arg(steps.to_string()))
     })?;
@@ -193,7 +237,7 @@ fn fire_with_openmp_phases_has_same_bits_under_random_resizes() -> Result<()> {
         let source = format!("examples/fire/{name}.c");
         checkout.compile_c(&source, folder.path(), &["-O2", "-fopenmp", "-lm"])?;
     }
-    let right = computes_the_same(|name, ranks, steps| {
+    let right = computes_the_same(Resizes::parked(), |name, ranks, steps| {
         let job = Job::new(ranks, folder.path().join(name));
         Ok(job.arg("71").arg("53").arg(steps.to_string()))
     })?;
@@ -205,6 +249,7 @@ suite! {
     within LIMIT_OF_TEST;
     heat_in_cxx_changes_few_lines
     heat_in_cxx_computes_the_same_bits_under_random_resizes
+    heat_in_cxx_computes_the_same_bits_with_started_ranks
     conjugate_gradients_in_fortran_change_few_lines
     conjugate_gradients_in_fortran_compute_same_bits_under_random_resizes
     particles_in_c_change_few_lines

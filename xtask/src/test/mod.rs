@@ -244,7 +244,12 @@ fn carry_out(
     let mpis = on_mpis(report, known, &wants, options.full, &mut verdicts)?;
     let mut chains: Vec<(String, Chain)> = Vec::new();
     if !suites.is_empty() || !mpis.is_empty() {
-        let packages: Vec<&str> = suites.iter().map(|suite| suite.package()).collect();
+        let mut packages: Vec<&str> = suites.iter().map(|suite| suite.package()).collect();
+        // The test programs of further MPIs are those of the default.
+        let on_any = |suite: &&Suite| {
+            mpi::ALSO_TESTED.iter().any(|name| wants(&format!("{name}: {}", suite.name)))
+        };
+        packages.extend(known.iter().filter(on_any).map(|suite| suite.package()));
         let mut cargo = project::cargo()?;
         cargo.arg("build").args(report::selection(options.full, &report.gate, &packages));
         let built = report.build(vec![(BUILD.to_owned(), cargo)])?;

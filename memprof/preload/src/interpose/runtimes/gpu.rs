@@ -143,6 +143,12 @@ fn give(pointer: u64, bytes: u64, from: impl Fn(Component) -> bool, to: Componen
     ranges::give(pointer as usize, bytes as usize, from, to);
 }
 
+/// Changes the owner of pinned memory to one that it had before.
+fn give_back(pointer: u64, bytes: u64, from: impl Fn(Component) -> bool, to: Component) {
+    let _guard = Guard::enter();
+    ranges::give_back(pointer as usize, bytes as usize, from, to);
+}
+
 /// Returns true for the component of a runtime or driver.
 fn is_runtimes(component: Component) -> bool {
     is_runtime(dictionary::entered(component).name)
@@ -175,7 +181,7 @@ unsafe extern "C-unwind" fn work<const AT: usize>(
     let freed_pinned = freed.and_then(|freed| Some((freed, freed.pinned_for?)));
     let runtime = owners::component_at(REAL[AT].load(Ordering::Acquire));
     if let (Some((freed, owner)), Some(runtime)) = (freed_pinned, runtime) {
-        give(freed.pointer, freed.bytes, |component| component == owner, runtime);
+        give_back(freed.pointer, freed.bytes, |component| component == owner, runtime);
     }
     let result = call();
     let has_succeeded = result as i32 == 0;
@@ -183,7 +189,7 @@ unsafe extern "C-unwind" fn work<const AT: usize>(
         Frees if !has_succeeded => {
             freed.into_iter().for_each(gpu::put_back);
             if let Some((freed, owner)) = freed_pinned {
-                give(freed.pointer, freed.bytes, is_runtimes, owner);
+                give_back(freed.pointer, freed.bytes, is_runtimes, owner);
             }
         }
         Allocates(_) | AllocatesRows if has_succeeded && a != 0 => {

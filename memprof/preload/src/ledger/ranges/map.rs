@@ -203,11 +203,33 @@ impl Map {
         from: impl Fn(Component) -> bool,
         to: Component,
     ) {
+        self.give_by(Self::insert, (start, end), from, to);
+    }
+
+    /// Does what [`Self::give`] does for memory that `to` had mapped before, so that it does not count
+    /// as mapped again.
+    pub fn give_back(
+        &mut self,
+        start: usize,
+        end: usize,
+        from: impl Fn(Component) -> bool,
+        to: Component,
+    ) {
+        self.give_by(Self::renew, (start, end), from, to);
+    }
+
+    fn give_by(
+        &mut self,
+        enter: fn(&mut Self, Piece),
+        (start, end): (usize, usize),
+        from: impl Fn(Component) -> bool,
+        to: Component,
+    ) {
         let mut at = start;
         while let Some(piece) = self.next(at).filter(|piece| piece.start < end) {
             if piece.kind.is_owned() && !piece.moves() && from(piece.owner) {
                 let (start, end) = (piece.start.max(start), piece.end.min(end));
-                self.insert(Piece { start, end, owner: to, ..piece });
+                enter(self, Piece { start, end, owner: to, ..piece });
             }
             at = piece.end;
         }

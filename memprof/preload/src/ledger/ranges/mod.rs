@@ -71,11 +71,24 @@ pub fn found(start: usize, length: usize, owner: Component) {
 
 /// Makes `to` the owner of whole pages that components of which `from` returns true have mapped.
 pub fn give(start: usize, length: usize, from: impl Fn(Component) -> bool, to: Component) {
-    let mask = kernel::page() - 1;
-    let (start, end) = (start.saturating_add(mask) & !mask, start.saturating_add(length) & !mask);
+    let (start, end) = whole_pages(start, length);
     if start < end {
         with(|map| map.give(start, end, from, to));
     }
+}
+
+/// Does what [`give`] does for memory that `to` had mapped before.
+pub fn give_back(start: usize, length: usize, from: impl Fn(Component) -> bool, to: Component) {
+    let (start, end) = whole_pages(start, length);
+    if start < end {
+        with(|map| map.give_back(start, end, from, to));
+    }
+}
+
+/// Returns the first address and the end of the pages within a range.
+fn whole_pages(start: usize, length: usize) -> (usize, usize) {
+    let mask = kernel::page() - 1;
+    (start.saturating_add(mask) & !mask, start.saturating_add(length) & !mask)
 }
 
 /// Announces that the addresses are about to be unmapped; [`left`] must follow. Until then they

@@ -200,7 +200,24 @@ fn slack(
     let said = String::from_utf8(output.stdout)?;
     let returned = said.split(' ').next().and_then(|word| word.parse().ok());
     let job = serde_json::from_str(&report(folder, &["--json"])?)?;
-    Ok((job, returned.with_context(|| format!("{how} printed {said}"))?))
+    let arenas = arenas_of_malloc_info(&String::from_utf8(output.stderr)?)?;
+    Ok((job, returned.with_context(|| format!("{how} printed {said}"))?, arenas))
+}
+
+/// Returns the free and the used bytes of each arena that `malloc_info` has printed.
+fn arenas_of_malloc_info(text: &str) -> Result<Vec<(u64, u64)>> {
+    let heaps = text.split("<heap ").skip(1).map(|heap| {
+        let heap = heap.split("</heap>").next().unwrap_or("");
+        let size = |element: &str| -> Result<u64> {
+            let (_, rest) = heap.split_once(element).with_context(|| format!("no {element}"))?;
+            let (_, rest) = rest.split_once("size=\"").context("no size")?;
+            Ok(rest.split('"').next().unwrap_or("").parse()?)
+        };
+        // What is in each thread's cache counts as used.
+        let free = size("<total type=\"fast\"")? + size("<total type=\"rest\"")?;
+        Ok((free, size("<system type=\"current\"")?.saturating_sub(free)))
+    });
+    heaps.collect()
 }
 
 /// Returns a text with one space between words.
@@ -212,7 +229,7 @@ fn what_trim_would_return_is_what_it_returns() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = plain(folder.path(), "slack")?;
     for how in ["held", "cached", "arenas", "ends", "fragments"] {
-        let (job, returned) = slack(folder.path(), &program, how, &[])?;
+        let (job, returned, _) = slack(folder.path(), &program, how, &[])?;
         let text = words(&report(folder.path(), &[])?);
         let rank = &job["nodes"][0]["ranks"][0];
         let pages = &rank["slack"]["at_peak"];
@@ -241,6 +258,40 @@ fn what_trim_would_return_is_what_it_returns() -> Result<()> {
     Ok(())
 }
 
+/// The free memory of each of seven arenas is known from the program, and from `malloc_info`.
+fn arenas_have_the_free_memory_of_malloc_info() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = plain(folder.path(), "slack")?;
+    let (job, _, mut told) = slack(folder.path(), &program, "shares", &[])?;
+    let pages = &job["nodes"][0]["ranks"][0]["slack"]["at_peak"];
+    let arenas = pages["by_arena"].as_array().context("no arenas")?;
+    ensure!(arenas.len() == 7 && told.len() == 7, "{pages}\n{told:?}");
+    told.sort_unstable_by(|one, other| other.cmp(one));
+    for (arena, (free, used)) in arenas.iter().zip(&told) {
+        let number = |name: &str| arena[name].as_u64().with_context(|| format!("{name}: {arena}"));
+        let (resident, in_use) = (number("resident")?, number("in_use")?);
+        let near = |found: u64, wanted: u64| found.abs_diff(wanted) <= wanted / 20 + MEBI / 2;
+        ensure!(near(resident - in_use, *free), "{free} B are free, not {arena}");
+        ensure!(near(in_use, *used), "{used} B are used, not {arena}");
+        ensure!(arena["left_by"] == "app.exe:slack" && arena["arenas"] == 1, "{arena}");
+        ensure!(number("left")? >= (resident - in_use) / 10 * 9, "{arena}");
+        // Every second block of the main arena is live.
+        let returned = if arena["number"] == 0 { 0 } else { *free };
+        ensure!(near(number("returned_by_trim")?, returned), "{returned} B by trim, not {arena}");
+    }
+    let most = &arenas[0];
+    ensure!(most["number"].as_u64() > Some(0) && most["held_by"] == "app.exe:slack", "{most}");
+    let text = words(&report(folder.path(), &[])?);
+    let page = folder.path().join("page.html");
+    report(folder.path(), &["--html", page.to_str().context("a path")?])?;
+    let page = fs::read_to_string(page)?;
+    for said in ["thread arena", "last block of", "3 others"] {
+        ensure!(text.contains(said) && page.contains(said), "no {said}\n{text}");
+    }
+    ensure!(text.matches("thread arena ").count() == 4, "{text}");
+    Ok(())
+}
+
 fn free_memory_of_another_allocator_is_not_promised() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = plain(folder.path(), "slack")?;
@@ -249,7 +300,7 @@ fn free_memory_of_another_allocator_is_not_promised() -> Result<()> {
         skip("there is no jemalloc");
     }
     let library = library.to_str().context("a path")?;
-    let (job, _) = slack(folder.path(), &program, "fragments", &[("LD_PRELOAD", library)])?;
+    let (job, _, _) = slack(folder.path(), &program, "fragments", &[("LD_PRELOAD", library)])?;
     let found = &job["nodes"][0]["ranks"][0]["slack"];
     let name = found["allocator"].as_str().context("no allocator")?;
     ensure!(name.ends_with("libjemalloc.so.2") && found["at_peak"]["main"] == 0, "{found}");
@@ -305,6 +356,7 @@ quo_tests::suite! {
     memory_no_sample_saw_is_named_in_all_reports
     slack_at_the_peak_has_who_left_it
     what_trim_would_return_is_what_it_returns
+    arenas_have_the_free_memory_of_malloc_info
     free_memory_of_another_allocator_is_not_promised
     memory_before_exec_exit_and_a_shorter_break_is_seen
     brief_run_of_python_is_seen_but_for_a_tenth

@@ -34,6 +34,61 @@ pub struct FreePages {
     /// Position of a sampled call stack of that page among the call stacks of the process.
     #[serde(skip)]
     pub site: Option<usize>,
+    /// The arenas with most free memory, largest first, and the sum of the others; empty where the
+    /// trace has none.
+    pub by_arena: Vec<Arena>,
+}
+
+/// Resident bytes of an arena of the C library.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Arena {
+    /// 0 for the main arena; others are numbered by address. `None` for the sum of several.
+    pub number: Option<u32>,
+    /// Arenas in these figures.
+    pub arenas: u32,
+    /// All of it.
+    pub resident: u64,
+    /// Part in live blocks.
+    pub in_use: u64,
+    /// Part in whole pages without a live block.
+    pub free: u64,
+    /// Part of `free` that `malloc_trim(0)` returns at least.
+    pub returned_by_trim: u64,
+    /// Upper bound of what there is beyond `free`.
+    pub uncertain: u64,
+    /// Component with most bytes in the last page that has a live block.
+    pub held_by: Option<Arc<str>>,
+    /// Position of a sampled call stack of that page among the call stacks of the process.
+    #[serde(skip)]
+    pub site: Option<usize>,
+    /// Component that used most of the free memory last.
+    pub left_by: Option<Arc<str>>,
+    /// Part of the free memory that it used last.
+    pub left: u64,
+}
+
+impl Arena {
+    /// Returns the resident bytes that are in no live block.
+    pub fn slack(&self) -> u64 {
+        self.resident.saturating_sub(self.in_use)
+    }
+
+    /// Adds another one to the sum of several.
+    pub fn add(&mut self, other: &Arena) {
+        let Arena { number, arenas, resident, in_use, free, .. } = self;
+        (*number, self.held_by, self.site) = (None, None, None);
+        *arenas = arenas.saturating_add(other.arenas);
+        *resident = resident.saturating_add(other.resident);
+        *in_use = in_use.saturating_add(other.in_use);
+        *free = free.saturating_add(other.free);
+        self.returned_by_trim = self.returned_by_trim.saturating_add(other.returned_by_trim);
+        self.uncertain = self.uncertain.saturating_add(other.uncertain);
+        if self.left_by == other.left_by {
+            self.left = self.left.saturating_add(other.left);
+        } else if other.left > self.left {
+            (self.left_by, self.left) = (other.left_by.clone(), other.left);
+        }
+    }
 }
 
 impl FreePages {

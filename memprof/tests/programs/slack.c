@@ -1,6 +1,7 @@
 /* Free memory of the C library's heaps, in one of several situations. The process reaches its peak
  * then, by a mapping; afterwards malloc_trim(0) returns what it can, and the program prints by how
- * many bytes its resident memory has become less. */
+ * many bytes its resident memory has become less. Before, it prints the C library's own figures of
+ * each arena on standard error. */
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
@@ -40,11 +41,17 @@ static void blocks(size_t bytes, size_t size, size_t kept)
     free(all);
 }
 
+static pthread_t threads[THREADS];
 static pthread_barrier_t barrier;
+static int shares;
 
+/* Leaves free memory in the arena of this thread: of a size that depends on the thread, at its end,
+ * or the same in each. */
 static void *in_thread(void *end)
 {
-    if (end) {
+    if (shares) {
+        blocks((size_t)(1 + (pthread_t *)end - threads) * 3 << 20, 3000, 0);
+    } else if (end) {
         char *all[4000];
         for (int i = 0; i < 4000; i++) all[i] = filled(4000);
         for (int i = 0; i < 4000; i++) free(all[i]);
@@ -70,10 +77,11 @@ static long resident(void)
 
 static void run(const char *how)
 {
-    static pthread_t threads[THREADS];
-    int in_threads = !strcmp(how, "arenas") || !strcmp(how, "ends");
+    shares = !strcmp(how, "shares");
+    int in_threads = !strcmp(how, "arenas") || !strcmp(how, "ends") || shares;
     if (!strcmp(how, "held")) blocks(48 << 20, 16000, 0);
     if (!strcmp(how, "fragments")) blocks(24 << 20, 1500, 2);
+    if (shares) blocks(10 << 20, 3000, 2);
     if (!strcmp(how, "cached")) {
         static char *all[600], *few[FEW];
         for (int i = 0; i < 600; i++) all[i] = filled(64 << 10);
@@ -87,7 +95,7 @@ static void run(const char *how)
     if (!in_threads) return;
     pthread_barrier_init(&barrier, NULL, THREADS + 1);
     for (int i = 0; i < THREADS; i++)
-        if (pthread_create(&threads[i], NULL, in_thread, !strcmp(how, "ends") ? threads : NULL)) exit(5);
+        if (pthread_create(&threads[i], NULL, in_thread, strcmp(how, "arenas") ? &threads[i] : NULL)) exit(5);
     pthread_barrier_wait(&barrier);
 }
 
@@ -100,6 +108,7 @@ int main(int count, char **arguments)
     if (more == MAP_FAILED) return 1;
     memset(more, 1, MORE);
     munmap(more, MORE);
+    malloc_info(0, stderr);
     long before = resident();
     malloc_trim(0);
     printf("%ld of %ld\n", before - resident(), before - first);

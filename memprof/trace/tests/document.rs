@@ -69,6 +69,7 @@ fn every_field_has_the_place_and_type_on_the_page() {
         SummaryHead,
         SummaryRow,
         SlackRow,
+        ArenaRow,
         BinHead,
         Cell,
         BlockHead,

@@ -3,14 +3,16 @@
 
 use memprof_trace::Text;
 use memprof_trace::layout::{
-    BIN_SHIFT, Class, ComponentRow, Geometry, Identity, NONE, NONE_SHORT, ObjectRow, PhaseRow,
-    SegmentRow, SiteRow, SummaryHead, SummaryRow, TouchRow, VERSION, flags, phase, sample, segment,
+    ArenaRow, BIN_SHIFT, Class, ComponentRow, Geometry, Identity, NONE, NONE_SHORT, ObjectRow,
+    PhaseRow, SegmentRow, SiteRow, SlackRow, SummaryHead, SummaryRow, TouchRow, VERSION, flags,
+    phase, sample, segment,
 };
 use memprof_trace::read::Trace;
 use memprof_trace::write::{Buffer, ComponentSample, SampleHead, Writer};
 
 const GOLDEN: &[u8] = include_bytes!("golden/trace.memprof");
-/// The same as written by the previous version.
+/// Nearly the same as written by previous versions.
+const VERSION_3: &[u8] = include_bytes!("golden/version-3.memprof");
 const VERSION_2: &[u8] = include_bytes!("golden/version-2.memprof");
 
 const GEOMETRY: Geometry = Geometry {
@@ -27,6 +29,21 @@ const GEOMETRY: Geometry = Geometry {
     times: 0,
     loops: 0,
     handles: 0,
+};
+
+const ARENA: ArenaRow = ArenaRow {
+    resident: [16_384, 12_288],
+    in_use: [8000, 8100],
+    free: [5000, 4096],
+    kept: [4096, 0],
+    uncertain: [0, 1],
+    left: [4000, 3000],
+    number: [7, NONE],
+    arenas: [1, 2],
+    holder: [16, NONE],
+    holder_site: [1, NONE],
+    left_by: [17, 16],
+    reserved: [0; 3],
 };
 
 fn write(memory: &mut [u8]) {
@@ -130,7 +147,9 @@ fn write(memory: &mut [u8]) {
         ..SummaryHead::default()
     };
     writer.publish_summary(&head, &rows);
-    writer.publish_summary(&SummaryHead { time: 1_300_000_000, ..head }, &rows);
+    let head = SummaryHead { time: 1_300_000_000, ..head };
+    let slack = SlackRow { arenas: [5000, 4096], allocator: NONE, ..SlackRow::default() };
+    writer.publish_summary_with(&head, &rows, Some((&slack, &[ARENA])));
     writer.set_phase_peaks(0, &[0, 1, 2], &[0, 3, 4]);
     let segment = SegmentRow {
         device: 5,
@@ -180,7 +199,7 @@ fn write(memory: &mut [u8]) {
 
 #[test]
 fn the_writer_makes_the_golden_file() {
-    assert_eq!(VERSION, 3);
+    assert_eq!(VERSION, 4);
     let mut memory = Buffer::new(15 * 4096);
     write(memory.bytes_mut());
     if memory.bytes() != GOLDEN {
@@ -201,6 +220,22 @@ fn golden_file_reads_as_it_was_written() {
     assert_eq!((segment.flags, segment.dropped, segment.doubled), (0, 4096, 8192));
     let moments = trace.phases[0].row.moments;
     assert_eq!((moments.used, moments.values[0], moments.last), (2, 0, 1));
+    assert_eq!(trace.sites[0].row.moments.used, 2);
+    let summary = trace.summary.as_ref().expect("a summary");
+    let slack = summary.slack.expect("free pages");
+    assert_eq!(
+        (slack.arenas, slack.rows, summary.arenas.as_slice()),
+        ([5000, 4096], 1, &[ARENA][..])
+    );
+}
+
+#[test]
+fn version_3_reads_without_free_pages_of_arenas() {
+    let trace = Trace::from_bytes(VERSION_3).expect("a whole trace");
+    assert_eq!((trace.version, trace.file_size), (3, VERSION_3.len() as u64));
+    holds_what_was_written(&trace);
+    let summary = trace.summary.as_ref().expect("a summary");
+    assert_eq!((summary.slack, summary.arenas.len()), (None, 0));
     assert_eq!(trace.sites[0].row.moments.used, 2);
 }
 

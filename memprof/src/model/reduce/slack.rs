@@ -1,8 +1,8 @@
 //! Free memory of the allocator in a trace.
 
 use super::Names;
-use crate::model::{FreePages, Slack};
-use memprof_trace::layout::{NONE, SlackRow, flags};
+use crate::model::{Arena, FreePages, Slack};
+use memprof_trace::layout::{ArenaRow, NONE, SlackRow, flags};
 use memprof_trace::read::Trace;
 use std::sync::Arc;
 
@@ -30,6 +30,33 @@ fn at(trace: &Trace, names: &Names, row: &SlackRow, moment: usize) -> FreePages 
         uncertain: row.uncertain[moment],
         number_of_arenas: row.number_of_arenas[moment],
         held_by: holder.map(|component| names.component(component as usize)),
-        site: trace.sites.iter().position(|known| known.index == site),
+        site: position(trace, site),
+        by_arena: arenas(trace, names, moment),
     }
+}
+
+/// Returns the arenas at a moment.
+fn arenas(trace: &Trace, names: &Names, moment: usize) -> Vec<Arena> {
+    let component = |number: u32| (number != NONE).then(|| names.component(number as usize));
+    let rows = trace.summary.iter().flat_map(|summary| &summary.arenas);
+    let rows = rows.filter(|row| row.resident[moment] > 0);
+    rows.map(|row: &ArenaRow| Arena {
+        number: Some(row.number[moment]).filter(|number| *number != NONE),
+        arenas: row.arenas[moment],
+        resident: row.resident[moment],
+        in_use: row.in_use[moment],
+        free: row.free[moment],
+        returned_by_trim: row.free[moment].saturating_sub(row.kept[moment]),
+        uncertain: row.uncertain[moment],
+        held_by: component(row.holder[moment]),
+        site: position(trace, row.holder_site[moment]),
+        left_by: component(row.left_by[moment]),
+        left: row.left[moment],
+    })
+    .collect()
+}
+
+/// Returns the position of a call stack among those of the process.
+fn position(trace: &Trace, site: u32) -> Option<usize> {
+    trace.sites.iter().position(|known| known.index == site)
 }

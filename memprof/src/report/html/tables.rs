@@ -134,10 +134,16 @@ pub fn components(job: &Job) -> String {
             out.row("member", cells.into_iter().chain((0..6).map(|_| String::new())));
         }
     }
-    let slack = table::slack::of(job).map_or(Vec::new(), |told| told.sentences);
+    let (slack, arenas) =
+        table::slack::of(job).map_or_else(Default::default, |told| (told.sentences, told.arenas));
     let tool = table::tool_told(job).into_iter().chain(slack);
-    let tool: String =
+    let mut tool: String =
         tool.map(|text| format!("<p class=about>{}</p>\n", markup(text.trim()))).collect();
+    if !arenas.is_empty() {
+        let mut out = Table::new(1, &table::slack::ARENAS_HEAD);
+        arenas.into_iter().for_each(|cells| out.row("", cells));
+        tool += &out.finish();
+    }
     section(
         "Components",
         "Owned: what a component asked for and has not given back; exact. Resident: pages of it in memory; sampled. At \

@@ -1,11 +1,13 @@
-//! Sentences about the allocator's free memory: what would return it, and what keeps it.
+//! The allocator's free memory: what would return it, what keeps it, and in which arenas it is.
 
-use crate::model::{FreePages, Group, Job, ProcessKey, Rank, Slack};
+use crate::model::{Arena, FreePages, Group, Job, ProcessKey, Rank, Slack};
 use crate::report::causes;
+use crate::report::grid::{Align, Grid, Weight};
 use crate::report::symbols::Symbols;
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count};
 use serde::Serialize;
+use std::sync::Arc;
 
 /// Slack that is worth sentences, in bytes.
 const LEAST: u64 = 4 << 20;
@@ -13,6 +15,12 @@ const LEAST: u64 = 4 << 20;
 const PART: u64 = 10;
 /// Thread arenas from which on fewer of them would help.
 const MANY_ARENAS: u32 = 4;
+/// Arenas that have a line each; the others are added up.
+const ARENAS: usize = 4;
+
+/// Titles of the columns of [`Told::arenas`].
+pub const ARENAS_HEAD: [&str; 7] =
+    ["arena", "resident", "in use", "free", "trim returns", "last block of", "left by"];
 
 /// Slack of the process that has most of it, with sentences.
 #[derive(Debug, Serialize)]
@@ -31,6 +39,9 @@ pub struct Told {
     pub held_by_call: Option<String>,
     /// All of it in words.
     pub sentences: Vec<String>,
+    /// Cells of the arenas, if there is more than the main one.
+    #[serde(skip)]
+    pub arenas: Vec<[String; 7]>,
 }
 
 /// Returns the slack of the process with most of it at its peak, or, if there is little at peaks,
@@ -63,14 +74,70 @@ pub fn of(job: &Job) -> Option<Told> {
         returned_by_trim_at_most: is_known.then_some(most),
         held_by_call: call,
         sentences,
+        arenas: if is_known { arenas(rank, pages, bytes, job.started_ns) } else { Vec::new() },
     })
 }
 
-/// Returns the sentences for the terminal, after an empty line; nothing if there is little slack.
+/// Returns the cells of the arenas with most free memory, and of the sum of the others. They say
+/// nothing new where a thread's arena has little.
+fn arenas(rank: &Rank, pages: &FreePages, slack: u64, started_ns: u64) -> Vec<[String; 7]> {
+    let is_much = |arena: &&Arena| arena.slack() >= slack / PART && arena.slack() >= LEAST / 4;
+    if !pages.by_arena.iter().any(|arena| arena.number != Some(0) && is_much(&arena)) {
+        return Vec::new();
+    }
+    let named = pages.by_arena.iter().filter(|arena| arena.number.is_some());
+    let named = named.take_while(is_much).take(ARENAS).count();
+    let (named, others) = pages.by_arena.split_at(named);
+    let mut rows: Vec<_> =
+        named.iter().map(|arena| cells(arena, &held_by(rank, arena, started_ns))).collect();
+    if let Some((first, more)) = others.split_first() {
+        let mut sum = first.clone();
+        more.iter().for_each(|arena| sum.add(arena));
+        rows.push(cells(&sum, ""));
+    }
+    rows
+}
+
+/// Returns the component that has the last block of an arena, with the call if it was sampled.
+fn held_by(rank: &Rank, arena: &Arena, started_ns: u64) -> String {
+    let Some(name) = &arena.held_by else { return String::new() };
+    match arena.site.and_then(|at| call_at(rank, at, name, started_ns)) {
+        Some(call) => format!("{} ({call})", clean(name)),
+        None => clean(name),
+    }
+}
+
+fn cells(arena: &Arena, held_by: &str) -> [String; 7] {
+    let name = match arena.number {
+        Some(0) => "main".to_owned(),
+        Some(number) => format!("thread arena {number}"),
+        None => count(arena.arenas as usize, "other"),
+    };
+    let (least, most) = (arena.returned_by_trim, arena.returned_by_trim + arena.uncertain);
+    let most = most.min(arena.slack());
+    let returned = match most.saturating_sub(least) > arena.slack() / 20 {
+        true => format!("{} to {}", bytes(least), bytes(most)),
+        false => bytes(least),
+    };
+    let left_by = arena.left_by.as_ref().map_or(String::new(), |name| clean(name));
+    let [resident, in_use, free] = [arena.resident, arena.in_use, arena.slack()].map(bytes);
+    [name, resident, in_use, free, returned, held_by.to_owned(), left_by]
+}
+
+/// Returns the sentences and the arenas for the terminal, after an empty line; nothing if there is
+/// little slack.
 pub fn text(job: &Job, look: Look) -> String {
-    let sentences = of(job).map_or(Vec::new(), |told| told.sentences);
-    let lines = super::answer::lines(&sentences, look);
-    if lines.is_empty() { lines } else { format!("\n{lines}") }
+    use Align::{Left, Right};
+    let Some(told) = of(job).filter(|told| !told.sentences.is_empty()) else {
+        return String::new();
+    };
+    let lines = super::answer::lines(&told.sentences, look);
+    let mut grid = Grid::new(&[Left, Right, Right, Right, Right, Left, Left]);
+    if !told.arenas.is_empty() {
+        grid.row(Weight::Head, ARENAS_HEAD.map(String::from));
+    }
+    told.arenas.into_iter().for_each(|cells| grid.row(Weight::Plain, cells));
+    format!("\n{lines}{}", grid.text(look))
 }
 
 fn slack_of(rank: &Rank, at_peak: bool) -> u64 {
@@ -84,10 +151,14 @@ fn is_much(rank: &Rank, slack: u64) -> bool {
 
 /// Returns the call that allocated the block which is last in the main heap, if it was sampled.
 fn held_by_call(rank: &Rank, pages: &FreePages, started_ns: u64) -> Option<String> {
-    let at = pages.site?;
+    call_at(rank, pages.site?, pages.held_by.as_ref()?, started_ns)
+}
+
+/// Returns the call of the call stack at this position, if it is of this component.
+fn call_at(rank: &Rank, at: usize, component: &Arc<str>, started_ns: u64) -> Option<String> {
     // The trace may have been removed since.
     let (objects, sites) = rank.sites().ok()?;
-    let site = sites.get(at).filter(|site| Some(&site.component) == pages.held_by.as_ref())?;
+    let site = sites.get(at).filter(|site| site.component == *component)?;
     let place = causes::place(site, &objects, &mut Symbols::new(&objects, started_ns));
     (!place.is_empty()).then(|| clean(&place))
 }

@@ -10,7 +10,7 @@ pub use measured::*;
 /// The first eight bytes of a trace.
 pub const MAGIC: [u8; 8] = *b"MEMPROF\0";
 /// Version of this layout.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Oldest version that is read: its cells and segment rows are shorter.
 pub const OLDEST_VERSION: u32 = 2;
 /// Follows the version and reveals another byte order.

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use super::Fault;
 use crate::layout::{
-    BinHead, COMPONENTS_LIMIT, Cell, Class, ComponentRow, HandleRow, Identity, LoopRow, NameRow,
-    NoteRow, ObjectRow, PhasePeak, PhaseRow, SegmentRow, SiteRow, SlackRow, StateRow, SummaryHead,
-    SummaryRow, TimeRow, TouchRow,
+    ArenaRow, BinHead, COMPONENTS_LIMIT, Cell, Class, ComponentRow, HandleRow, Identity, LoopRow,
+    NameRow, NoteRow, ObjectRow, PhasePeak, PhaseRow, SegmentRow, SiteRow, SlackRow, StateRow,
+    SummaryHead, SummaryRow, TimeRow, TouchRow,
 };
 use crate::write::ComponentSample;
 
@@ -79,6 +79,8 @@ pub struct Summary {
     pub rows: Vec<SummaryRow>,
     /// Free pages of the C library's heaps; none in older traces.
     pub slack: Option<SlackRow>,
+    /// Its arenas; none in older traces.
+    pub arenas: Vec<ArenaRow>,
 }
 
 /// A span of the timeline.

@@ -3,8 +3,9 @@
 use super::*;
 use crate::Text;
 use crate::layout::{
-    BIN_SHIFT, BinHead, COMPONENTS_LIMIT, Class, ComponentRow, Geometry, Identity, NONE_SHORT,
-    OLDEST_VERSION, SegmentRow, SiteRow, SlackRow, SummaryHead, SummaryRow, VERSION, flags, sample,
+    ArenaRow, BIN_SHIFT, BinHead, COMPONENTS_LIMIT, Class, ComponentRow, Geometry, Identity,
+    NONE_SHORT, OLDEST_VERSION, SegmentRow, SiteRow, SlackRow, SummaryHead, SummaryRow, VERSION,
+    flags, sample,
 };
 use crate::write::{Buffer, ComponentSample, SampleHead, Writer};
 
@@ -28,11 +29,16 @@ fn row(component: u16, resident: u64) -> ComponentSample {
 fn free_pages_follow_the_components_where_there_is_room() {
     let slack =
         SlackRow { main: [9, 7], main_top: [2, 99], holder: [4, 999], ..SlackRow::default() };
+    let arenas = [ArenaRow { resident: [9, 8], free: [3, 4], kept: [5, 4], ..ArenaRow::default() }];
     let read = |rows: usize, slack: Option<&SlackRow>| {
         let mut buffer = buffer();
         let mut writer = writer(&mut buffer);
         let rows = vec![SummaryRow { owned: 5, ..SummaryRow::default() }; rows];
-        writer.publish_summary_with(&SummaryHead::default(), &rows, slack);
+        writer.publish_summary_with(
+            &SummaryHead::default(),
+            &rows,
+            slack.map(|slack| (slack, &arenas[..])),
+        );
         Trace::from_bytes(buffer.bytes()).unwrap()
     };
     for count in [0, 1, COMPONENTS_LIMIT - 1] {
@@ -40,8 +46,11 @@ fn free_pages_follow_the_components_where_there_is_room() {
         let summary = trace.summary.as_ref().unwrap();
         assert_eq!(summary.rows.len(), count);
         // What cannot be is corrected, and reported.
-        let mended = SlackRow { main_top: [2, 7], holder: [4, 0], ..slack };
+        let written = if count < COMPONENTS_LIMIT - 1 { 1 } else { 0 };
+        let mended = SlackRow { main_top: [2, 7], holder: [4, 0], rows: written, ..slack };
         assert_eq!((summary.slack, trace.faults.len()), (Some(mended), 1));
+        let mended = vec![ArenaRow { kept: [3, 4], ..arenas[0] }; written as usize];
+        assert_eq!(summary.arenas, mended, "left out where there is no room");
         assert_eq!(read(count, None).summary.and_then(|summary| summary.slack), None);
     }
     let full = read(COMPONENTS_LIMIT, Some(&slack)).summary.unwrap();

@@ -20,11 +20,11 @@ use table::{Filling, Sequence, Table, Written};
 use timeline::Timeline;
 
 use crate::layout::{
-    BIN_SHIFT, COMPONENTS_LIMIT, ComponentRow, ENDIAN_MARK, Geometry, HEADER_CHECKSUM, HEADER_SIZE,
-    HandleRow, HeaderStart, IDENTITY, Identity, LoopRow, MAGIC, NameRow, NoteRow, ObjectRow,
-    PhasePeak, PhaseRow, Placement, ROWS_LIMIT, Record, SECTION_TABLE, SectionEntry, SectionKind,
-    SegmentRow, SiteRow, SlackRow, StateRow, SummaryHead, SummaryRow, TimeRow, TouchRow, VERSION,
-    edge, record, sample,
+    ArenaRow, BIN_SHIFT, COMPONENTS_LIMIT, ComponentRow, ENDIAN_MARK, Geometry, HEADER_CHECKSUM,
+    HEADER_SIZE, HandleRow, HeaderStart, IDENTITY, Identity, LoopRow, MAGIC, NameRow, NoteRow,
+    ObjectRow, PhasePeak, PhaseRow, Placement, ROWS_LIMIT, Record, SECTION_TABLE, SectionEntry,
+    SectionKind, SegmentRow, SiteRow, SlackRow, StateRow, SummaryHead, SummaryRow, TimeRow,
+    TouchRow, VERSION, edge, record, sample,
 };
 use crate::plain::Text;
 
@@ -391,19 +391,23 @@ impl<'a> Writer<'a> {
         self.publish_summary_with(head, rows, None);
     }
 
-    /// Does what [`Self::publish_summary`] does, with the free pages of the heaps. They are left out
-    /// if all components have rows.
+    /// Does what [`Self::publish_summary`] does, with the free pages of the heaps and of their arenas.
+    /// They are left out where components leave no room.
     pub fn publish_summary_with(
         &mut self,
         head: &SummaryHead,
         rows: &[SummaryRow],
-        slack: Option<&SlackRow>,
+        slack: Option<(&SlackRow, &[ArenaRow])>,
     ) {
         self.now = self.now.max(head.time);
         let capacity = self.components.capacity() as usize;
         let rows = &rows[..rows.len().min(capacity)];
         let slack = slack.filter(|_| rows.len() < capacity);
-        let more = slack.map_or(0, |_| SlackRow::SIZE);
+        let slack = slack.map(|(slack, arenas)| {
+            let arenas = if rows.len() + arenas.len() < capacity { arenas } else { &[] };
+            (SlackRow { rows: arenas.len() as u32, ..*slack }, arenas)
+        });
+        let more = slack.map_or(0, |(_, arenas)| arenas.len() * ArenaRow::SIZE + SlackRow::SIZE);
         let length = SummaryHead::SIZE + rows.len() * SummaryRow::SIZE + more;
         let (region, sequence) = (&mut self.region, &mut self.sequence);
         self.summary.write(region, sequence, 0, length, |filling| {
@@ -411,7 +415,10 @@ impl<'a> Writer<'a> {
             for row in rows {
                 filling.put(&row.to_bytes());
             }
-            if let Some(slack) = slack {
+            if let Some((slack, arenas)) = slack {
+                for arena in arenas {
+                    filling.put(&arena.to_bytes());
+                }
                 filling.put(&slack.to_bytes());
             }
         });

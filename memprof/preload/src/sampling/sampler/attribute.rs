@@ -375,10 +375,11 @@ impl<'w, W: World> Walker<'w, W> {
                 let room = (stop - at) as u64 - large;
                 let small = self.small_blocks(run, at, stop, room);
                 if run.is_present() {
-                    self.leave(at, stop, room - small);
-                    if claim.is_none() {
-                        self.free_pages(mapping, at, stop);
+                    let is_heap = claim.is_none() && self.free_pages(mapping, at, stop);
+                    if is_heap {
+                        self.totals.free_pages.count((stop - at) as u64, large + small);
                     }
+                    self.leave(at, stop, room - small, is_heap);
                 }
                 given += small;
             }
@@ -443,11 +444,12 @@ impl<'w, W: World> Walker<'w, W> {
         total
     }
 
-    /// Adds the pages between two addresses that belong to a heap, with what lives there.
-    fn free_pages(&mut self, mapping: &Mapping, start: usize, end: usize) {
+    /// Adds the pages between two addresses that belong to a heap, with what lives there. Returns
+    /// false if they belong to none.
+    fn free_pages(&mut self, mapping: &Mapping, start: usize, end: usize) -> bool {
         let (world, page) = (self.world, kernel::page());
         let pages = &mut self.totals.free_pages;
-        let mut at = start;
+        let (mut at, mut all) = (start, true);
         while at < end {
             let (heap, stop) = match mapping.backing {
                 Backing::Heap => (0, end),
@@ -455,9 +457,10 @@ impl<'w, W: World> Walker<'w, W> {
                     let heap = at & !(ARENA - 1);
                     (heap, (heap + ARENA).min(end))
                 }
-                _ => return,
+                _ => return false,
             };
             let is_heap = pages.enter(heap, || world.heap(heap));
+            all &= is_heap;
             while at < stop && is_heap {
                 let block = world.block(at).filter(|block| block.start < stop + BESIDE);
                 let edge = |block: Span| (block.start - BESIDE) & !(page - 1);
@@ -473,10 +476,12 @@ impl<'w, W: World> Walker<'w, W> {
             }
             at = stop;
         }
+        all
     }
 
-    /// Distributes the `free` bytes between two addresses among the components that left them.
-    fn leave(&mut self, start: usize, end: usize, free: u64) {
+    /// Distributes the `free` bytes between two addresses among the components that left them, of
+    /// the current heap too if they are in one.
+    fn leave(&mut self, start: usize, end: usize, free: u64, is_heap: bool) {
         let small = &mut self.totals.small;
         small.fill(0);
         let mut sum = 0_u64;
@@ -486,9 +491,13 @@ impl<'w, W: World> Walker<'w, W> {
         });
         // Bytes that no component is known to have left go to none.
         let whole = sum.max(free);
-        for (left, bytes) in self.totals.left.iter_mut().zip(small) {
+        for (index, (left, bytes)) in self.totals.left.iter_mut().zip(small).enumerate() {
             if *bytes > 0 {
-                *left += (u128::from(*bytes) * u128::from(free) / u128::from(whole)) as u64;
+                let bytes = (u128::from(*bytes) * u128::from(free) / u128::from(whole)) as u64;
+                *left += bytes;
+                if is_heap {
+                    self.totals.free_pages.left(index, bytes);
+                }
             }
         }
     }

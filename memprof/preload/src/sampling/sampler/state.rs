@@ -1,12 +1,13 @@
 //! State of the sampler, kept from sample to sample.
 
-use memprof_trace::layout::{NONE, SlackRow, SummaryHead, SummaryRow};
+use memprof_trace::layout::{ArenaRow, NONE, SlackRow, SummaryHead, SummaryRow};
 use memprof_trace::write::ComponentSample;
 
 use super::agreement::Agreement;
 use super::attribute::Totals;
 use super::budget::Duty;
 use super::entry::{Copies, Entry, NO_ENTRY};
+use super::free_pages;
 use super::peaks::Peaks;
 use super::publish::Published;
 use super::segments::Segments;
@@ -69,6 +70,7 @@ pub struct Record {
     pub rows: [SummaryRow; LIMIT],
     pub head: SummaryHead,
     pub slack: SlackRow,
+    pub arenas: [ArenaRow; free_pages::ROWS],
     /// Bytes of tags in blocks.
     pub tags: u64,
 }
@@ -130,6 +132,7 @@ impl Record {
             rows: [NO_ROW; LIMIT],
             head: NO_HEAD,
             slack: NO_SLACK,
+            arenas: [NO_ARENA; free_pages::ROWS],
             tags: 0,
         }
     }
@@ -186,6 +189,7 @@ impl Sampler {
         self.record.rows.fill(NO_ROW);
         self.record.head = NO_HEAD;
         self.record.slack = NO_SLACK;
+        self.record.arenas.fill(NO_ARENA);
         self.phases.forget();
         self.owned = Owned::new();
         self.agreement = Agreement::new();
@@ -231,6 +235,10 @@ const NO_ROW: SummaryRow = unsafe { core::mem::zeroed() };
 // SAFETY: plain numbers.
 #[allow(unsafe_code)]
 const NO_SLACK: SlackRow = unsafe { core::mem::zeroed() };
+
+// SAFETY: plain numbers.
+#[allow(unsafe_code)]
+const NO_ARENA: ArenaRow = unsafe { core::mem::zeroed() };
 
 // SAFETY: plain numbers.
 #[allow(unsafe_code)]

@@ -44,10 +44,12 @@ impl Sampler {
         self.record.head.lost = overflow_counters::all();
         let rows = &self.record.rows[..dictionary::count().min(self.record.rows.len())];
         let (segments, head) = (&mut self.walked.segments, &self.record.head);
-        let slack = &self.record.slack;
+        let (slack, arenas) = (&self.record.slack, &self.record.arenas);
+        let used = arenas.iter().rposition(|arena| arena.resident != [0; 2]);
+        let arenas = &arenas[..used.map_or(0, |last| last + 1)];
         writer::with(|writer, _| {
             segments.publish(writer, time);
-            writer.publish_summary_with(head, rows, Some(slack));
+            writer.publish_summary_with(head, rows, Some((slack, arenas)));
         });
     }
 }

@@ -7,11 +7,12 @@ use memprof_trace::write::{ComponentSample, SampleHead};
 
 use super::attribute::{self, Backing, Mapping, Walker, World};
 use super::entry::Entry;
-use super::free_pages::{Found, LastLive};
+use super::free_pages::{Holder, LastLive, WORTH_A_HOLDER};
 use super::maps;
 use super::peaks::PHASES;
 use super::state::{BATCH, Sampler};
 use super::status::beyond_share;
+use super::world::Owners;
 use super::{SEEN, SEEN_TIME, TOTAL};
 use crate::base::component::{Component, LIMIT};
 use crate::base::dictionary;
@@ -31,8 +32,6 @@ use listing::Listing;
 const FEW: usize = 64;
 /// Interval between full scans of file mappings, in nanoseconds.
 const THOROUGH: u64 = 2_000_000_000;
-/// Free memory below the last block of the main heap from which on that block is looked for.
-const WORTH_A_HOLDER: u64 = 1 << 20;
 impl Sampler {
     /// Takes a full sample: walks all mappings, assigns every page to an owner, and writes the
     /// result. Does nothing before [`Self::prepare`] or after [`Self::stop`].
@@ -347,26 +346,12 @@ impl Sampler {
         if self.record.slack.allocator != NONE {
             return;
         }
-        let found = self.walked.totals.free_pages.finish();
-        let holder = (found.main - found.main_top >= WORTH_A_HOLDER).then(|| self.holder(&found));
-        found.enter(&mut self.record.slack, holder.flatten(), at_peak);
-    }
-
-    /// Returns the component with most bytes in the last page of the main heap with a live block,
-    /// and the call stack of a sampled block there, or [`NONE`].
-    fn holder(&self, found: &Found) -> Option<(u32, u32)> {
-        let LastLive { start, end } = found.last_live;
-        let large = self.walked.owners.block(start).filter(|block| block.start < end);
-        let mut most = large.map(|block| (block.owner, u64::MAX));
-        if most.is_none() {
-            heap::share(start, end, &mut |component, bytes| {
-                if most.is_none_or(|(_, most)| bytes > most) {
-                    most = Some((component, bytes));
-                }
-            });
-        }
-        let site = call_stacks::last_between(start, end).map_or(NONE, u32::from);
-        most.map(|(component, _)| (component.0.into(), site))
+        let (pages, owners) = (&mut self.walked.totals.free_pages, &self.walked.owners);
+        let found = pages.finish();
+        let is_worth = found.main - found.main_top >= WORTH_A_HOLDER;
+        let main = if is_worth { holder(owners, found.last_live) } else { None };
+        found.enter(&mut self.record.slack, main, at_peak);
+        pages.enter_arenas(&mut self.record.arenas, |last| holder(owners, last), at_peak);
     }
 
     fn write(&mut self, flags: u8) {
@@ -409,6 +394,22 @@ impl Sampler {
         let phase = self.phases.of(phases::current());
         phase.map_or(ever, |phase| ever.min(phase[index]))
     }
+}
+
+/// Returns the component with most bytes in the last page of an arena with a live block, and the
+/// call stack of a sampled block there, or [`NONE`].
+fn holder(owners: &Owners, LastLive { start, end }: LastLive) -> Holder {
+    let large = owners.block(start).filter(|block| block.start < end);
+    let mut most = large.map(|block| (block.owner, u64::MAX));
+    if most.is_none() {
+        heap::share(start, end, &mut |component, bytes| {
+            if most.is_none_or(|(_, most)| bytes > most) {
+                most = Some((component, bytes));
+            }
+        });
+    }
+    let site = call_stacks::last_between(start, end).map_or(NONE, u32::from);
+    most.map(|(component, _)| (component.0.into(), site))
 }
 
 /// Returns the owner of a mapping by its kind, if no maker is known.

@@ -129,10 +129,45 @@ plain! {
         /// Component of the allocator, or [`NONE`] for the C library's: of another one the
         /// other fields are zero.
         104 allocator: u32,
-        /// Zero.
-        108 reserved: u32,
+        /// Arenas in front of this row.
+        108 rows: u32,
     }
 }
+
+plain! {
+    /// An arena of the C library, between the components of a summary and its free pages, and as
+    /// long as one of the components. Arrays as in [`SlackRow`]; the two arenas of a row may differ.
+    /// Those with most free memory come first, and a row without an arena at a moment is zero then.
+    pub struct ArenaRow [160] {
+        /// Resident bytes.
+        0 resident: [u64; 2],
+        /// Part of them in live blocks.
+        16 in_use: [u64; 2],
+        /// Part of them in whole pages without a live block.
+        32 free: [u64; 2],
+        /// Part of `free` that `malloc_trim` leaves: behind the last live block of an arena that is
+        /// not the main arena.
+        48 kept: [u64; 2],
+        /// Upper bound of what `free` has beyond this number.
+        64 uncertain: [u64; 2],
+        /// Part of the free memory that `left_by` has left.
+        80 left: [u64; 2],
+        /// 0 for the main arena; others are numbered by address.
+        96 number: [u32; 2],
+        /// Arenas of this row: more than one in the last row, if that is the sum of all further ones.
+        104 arenas: [u32; 2],
+        /// Component with most bytes in the last page with a live block; [`NONE`] if it is not known.
+        112 holder: [u32; 2],
+        /// Sampled call stack of a block there, or [`NONE`].
+        120 holder_site: [u32; 2],
+        /// Component that has left most of the free memory; [`NONE`] if it is not known.
+        128 left_by: [u32; 2],
+        /// Zero.
+        136 reserved: [u64; 3],
+    }
+}
+
+const _: () = assert!(ArenaRow::SIZE == SummaryRow::SIZE);
 
 const _: () = assert!(SlackRow::SIZE < SummaryRow::SIZE);
 

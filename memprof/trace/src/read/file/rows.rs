@@ -4,9 +4,9 @@
 use super::Decoder;
 use super::slots::newest;
 use crate::layout::{
-    COMPONENTS_LIMIT, ComponentRow, FRAMES, HandleRow, LoopRow, MOMENTS, Moments, NONE, NONE_SHORT,
-    NameRow, NoteRow, ObjectRow, PhasePeak, PhaseRow, SectionKind, SegmentRow, SiteRow, SlackRow,
-    SummaryHead, SummaryRow, TimeRow, TouchRow, segment,
+    ArenaRow, COMPONENTS_LIMIT, ComponentRow, FRAMES, HandleRow, LoopRow, MOMENTS, Moments, NONE,
+    NONE_SHORT, NameRow, NoteRow, ObjectRow, PhasePeak, PhaseRow, SectionKind, SegmentRow, SiteRow,
+    SlackRow, SummaryHead, SummaryRow, TimeRow, TouchRow, segment,
 };
 use crate::read::{Fault, PhasePeaks, Row, Segment, Summary, TraceError};
 
@@ -222,14 +222,23 @@ impl Checked for Summary {
         let mut head = SummaryHead::from_bytes(payload)?;
         let chunks = payload[SummaryHead::SIZE..].chunks_exact(SummaryRow::SIZE);
         let mut slack = SlackRow::from_bytes(chunks.remainder());
-        let (mut rows, mut mended) =
-            at_most_components(chunks.filter_map(SummaryRow::from_bytes).collect::<Vec<_>>());
+        let arenas = slack.map_or(0, |slack| slack.rows as usize);
+        let (wrong, arenas) = (arenas > chunks.len(), arenas.min(chunks.len()));
+        let components = chunks.len() - arenas;
+        let mut arenas: Vec<_> =
+            chunks.clone().skip(components).filter_map(ArenaRow::from_bytes).collect();
+        let rows = chunks.take(components).filter_map(SummaryRow::from_bytes);
+        let (mut rows, mut mended) = at_most_components(rows.collect::<Vec<_>>());
+        mended |= wrong;
         mended |= cut_head(&mut head);
         for row in &mut rows {
             mended |= cut_row(row);
         }
         mended |= slack.as_mut().is_some_and(cut_slack);
-        Some((Summary { head, rows, slack }, mended))
+        for arena in &mut arenas {
+            mended |= cut_arena(arena);
+        }
+        Some((Summary { head, rows, slack, arenas }, mended))
     }
 }
 
@@ -246,6 +255,26 @@ fn cut_slack(row: &mut SlackRow) -> bool {
         let (wrong, wrong_too) = (row.main_top[moment] > main, row.arenas_top[moment] > arenas);
         mended |= mend(&mut row.main_top[moment], wrong, main);
         mended |= mend(&mut row.arenas_top[moment], wrong_too, arenas);
+    }
+    mended
+}
+
+fn cut_arena(row: &mut ArenaRow) -> bool {
+    let mut mended = false;
+    for component in row.holder.iter_mut().chain(&mut row.left_by) {
+        mended |= mend_component(component);
+    }
+    for moment in 0..2 {
+        let ArenaRow { resident, in_use, free, kept, uncertain, left, .. } = row;
+        let all = [resident, in_use, free, kept, uncertain, left];
+        mended |= cut_bytes(all.map(|values| &mut values[moment]));
+        let (resident, free) = (row.resident[moment], row.free[moment]);
+        let limits =
+            [(&mut row.in_use, resident), (&mut row.free, resident), (&mut row.kept, free)];
+        for (values, most) in limits.into_iter().chain([(&mut row.left, resident)]) {
+            let wrong = values[moment] > most;
+            mended |= mend(&mut values[moment], wrong, most);
+        }
     }
     mended
 }

@@ -36,6 +36,7 @@ const LIMIT: Duration = Duration::from_secs(900);
 /// Part of the limit for the program itself.
 const RUN_LIMIT: Duration = Duration::from_secs(800);
 const RANKS: usize = 2;
+const MEBI: u64 = 1 << 20;
 
 fn main() -> ExitCode {
     if !suite::is_long() {
@@ -438,10 +439,21 @@ fn expect_kernels_counts(job: &Recorded) -> Result<()> {
     Ok(())
 }
 
+/// Returns the sum of the bounds of all components of a rank: with memory that processes share, which
+/// is mapped in whole, as it was seen.
+fn most_at_once(rank: &Value) -> Result<u64> {
+    let held = rank["held"].as_array().context("no components")?;
+    let bounds = held.iter().map(|one| {
+        let is_shared = one["name"].as_str().is_some_and(|name| name.ends_with(".shm"));
+        one[if is_shared { "resident_peak" } else { "resident_bound" }].as_u64()
+    });
+    bounds.sum::<Option<u64>>().context("no bound")
+}
+
 /// Checks that the sums of all ranks are the kernel's, that no component has more resident than it
 /// owns, that the components with these names or prefixes hold memory, that the report says what the
-/// kernel counted between samples, and that the interval of the node is within what the kernel
-/// counted for its ranks.
+/// kernel counted between samples, which the bounds of the components contain, and that the interval
+/// of the node is within what the kernel counted for its ranks.
 fn check(job: &Recorded, components: &[&str]) -> Result<()> {
     expect_kernels_counts(job)?;
     let mut report = Command::new(Checkout::find()?.program("memprof")?);
@@ -471,6 +483,20 @@ fn check(job: &Recorded, components: &[&str]) -> Result<()> {
         let missed = kernel.saturating_sub(peak);
         let wanted = if missed > kernel / 20 { missed } else { 0 };
         ensure!(unseen == wanted, "{unseen} B unseen, not {wanted}, of {kernel} B");
+        let (missed, most) = (number(&rank["missed"])?, most_at_once(rank)?);
+        let near = (kernel / 100).max(512 << 10);
+        println!("rank {}: {missed} B missed, at most {most} B", rank["identity"]["rank"]);
+        ensure!(
+            most + near >= kernel,
+            "bounds of {most} B, less than the {kernel} B of the kernel"
+        );
+        // Of that the samples count page tables, and the kernel does not.
+        let tables = missed.saturating_sub(kernel.saturating_sub(peak));
+        ensure!(missed == 0 || missed > near.min(kernel / 20), "{missed} B missed of {kernel} B");
+        ensure!(
+            tables < MEBI && (missed > 0 || peak + near >= kernel),
+            "{missed} B missed: {rank}"
+        );
         (kernels, largest) = (kernels + kernel.max(peak), largest.max(kernel));
     }
     let timeline = &report["nodes"][0]["timeline"];

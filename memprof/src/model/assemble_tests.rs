@@ -58,6 +58,7 @@ pub fn sharing(number: u32, pages: BTreeSet<u64>, bins: usize) -> Reduced {
             peak: Moment::default(),
             kernel_peak: 0,
             unseen: 0,
+            missed: 0,
             beyond_share: 0,
             phases: Vec::new(),
             open: Vec::new(),
@@ -342,6 +343,15 @@ fn unseen_memory_counts_above_a_twentieth_of_the_peak() {
     assert_eq!(unseen(1000, 950), 0);
     assert_eq!(unseen(1000, 949), 51);
     assert_eq!(unseen(u64::MAX, 0), u64::MAX);
+}
+
+#[test]
+fn missed_memory_counts_above_a_hundredth_and_half_a_mebibyte() {
+    use crate::model::rank::missed;
+    assert_eq!(missed(11 << 20, (11 << 20) - (512 << 10)), 0);
+    assert_eq!([missed(11 << 20, 10 << 20), missed(1000, 949)], [1 << 20, 51]);
+    assert_eq!([missed(100 << 20, 99 << 20), missed(100 << 20, 98 << 20)], [0, 2 << 20]);
+    assert_eq!(missed(0, 10), 0);
 }
 
 #[test]

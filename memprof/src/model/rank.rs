@@ -39,6 +39,9 @@ pub struct Rank {
     /// Part of `kernel_peak` above the peak of all samples, where it is more than a twentieth:
     /// memory that was present too briefly to be sampled, and that no component has.
     pub unseen: u64,
+    /// Part of `kernel_peak` above the same memory at the peak of all samples, where it is more than
+    /// a hundredth and 512 KiB, which the kernel's own count may be off, or than a twentieth.
+    pub missed: u64,
     /// Bytes of private pages at the last sample beyond its share of them: a fork has left them to
     /// other processes, too.
     pub beyond_share: u64,
@@ -267,7 +270,29 @@ pub fn unseen(kernel_peak: u64, seen: u64) -> u64 {
     if missed > kernel_peak / 20 { missed } else { 0 }
 }
 
+/// Returns the bytes of the kernel's own peak above the `seen` bytes of the same kind; 0 up to a
+/// hundredth or 512 KiB, unless these are more than a twentieth.
+pub fn missed(kernel_peak: u64, seen: u64) -> u64 {
+    let missed = kernel_peak.saturating_sub(seen);
+    let least = (kernel_peak / 100).max(512 << 10).min(kernel_peak / 20);
+    if missed > least { missed } else { 0 }
+}
+
 impl Rank {
+    /// Returns the components that owned more at another time than at the peak of all samples, with
+    /// how much more of it may have been resident: a tenth of the missed bytes or more, largest
+    /// first. The ledger counts owned bytes between samples, too.
+    pub fn owned_at_other_times(&self) -> Vec<(&Arc<str>, u64)> {
+        let least = (self.missed / 10).max(1);
+        let more = self.held.iter().filter(|held| held.group.has_ledger()).map(|held| {
+            let owned = held.owned_peak.saturating_sub(held.owned_at_peak);
+            (&held.name, owned.min(held.resident_bound.saturating_sub(held.resident_at_peak)))
+        });
+        let mut more: Vec<_> = more.filter(|(_, bytes)| *bytes >= least).collect();
+        more.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+        more
+    }
+
     /// Returns true if the trace has a sample of the process. Otherwise its memory is not known.
     pub fn is_seen(&self) -> bool {
         self.totals.resident > 0 || self.peak.bytes > 0

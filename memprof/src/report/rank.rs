@@ -1,7 +1,7 @@
 //! The report of one rank, and of one phase.
 
 use super::grid::{Align, Grid, Weight};
-use super::table::{closing, glossary, unseen};
+use super::table::{between_samples, closing, glossary};
 use crate::model::{Group, Held, Job, PhaseAcross, Rank, noun};
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count, time};
@@ -99,9 +99,7 @@ pub fn rank(rank: &Rank, everything: bool, look: Look) -> String {
     if let Some(gpu) = super::gpu::of_rank(&rank.gpu) {
         out += &look.wrap(&format!("{gpu}\n"));
     }
-    if let Some(unseen) = unseen(std::iter::once(rank)) {
-        out += &format!("{} {unseen}\n", look.warn("note:"));
-    }
+    out += &between_samples(std::iter::once(rank), look);
     for fault in &rank.faults {
         let what = if rank.damaged { "damaged:" } else { "note:" };
         out += &format!("{} {}\n", look.warn(what), clean(fault));

@@ -514,32 +514,61 @@ pub fn remarks(job: &Job, look: Look) -> String {
         let text = look.wrap(&format!("note: {}{place}\n", clean(&note.text)));
         out += &text.replacen("note:", &look.warn("note:"), 1);
     }
-    if let Some(unseen) = unseen(job.ranks()) {
-        let text = look.wrap(&format!("note: {unseen}\n"));
-        out += &text.replacen("note:", &look.warn("note:"), 1);
-    }
+    out += &between_samples(job.ranks(), look);
     out += &missing(job, look);
     out
 }
 
+/// Components that are named as possible owners of memory between samples.
+const OWNERS: usize = 3;
+
+/// Returns a line about memory that the kernel counted but no sample saw; empty if samples saw all
+/// peaks. It is a note if a twentieth is missing.
+pub fn between_samples<'a>(ranks: impl Iterator<Item = &'a Rank>, look: Look) -> String {
+    let Some((told, is_note)) = missed(ranks) else { return String::new() };
+    match is_note {
+        true => look.wrap(&format!("note: {told}\n")).replacen("note:", &look.warn("note:"), 1),
+        false => look.dim(&look.wrap(&format!("peak between samples: {told}\n"))),
+    }
+}
+
 /// Returns a sentence about memory that the kernel counted but no sample saw, with the rank that
-/// has most of it; `None` if samples saw all peaks.
-pub fn unseen<'a>(ranks: impl Iterator<Item = &'a Rank>) -> Option<String> {
-    let ranks: Vec<&Rank> = ranks.filter(|rank| rank.unseen > 0).collect();
-    let worst = ranks.iter().max_by_key(|rank| rank.unseen)?;
+/// has most of it and the components that may have held it, and whether a twentieth of a peak is
+/// missing; `None` if samples saw all peaks.
+pub fn missed<'a>(ranks: impl Iterator<Item = &'a Rank>) -> Option<(String, bool)> {
+    let ranks: Vec<&Rank> = ranks.filter(|rank| rank.missed > 0).collect();
+    let worst = ranks.iter().max_by_key(|rank| rank.missed)?;
     let more = match ranks.len() {
         1 => String::new(),
         several => format!(" and {} more", several - 1),
     };
-    Some(format!(
-        "{}{more}: the kernel counted {} resident at most, samples saw {}: {} more ({}) were there between samples \
-         or while recording was off, and no component has them",
+    let owners = worst.owned_at_other_times();
+    let owners: Vec<String> = owners
+        .iter()
+        .take(OWNERS)
+        .map(|(name, more)| format!("{} {}", clean(name), bytes((*more).min(worst.missed))))
+        .collect();
+    let owners = match owners.is_empty() {
+        true => {
+            "; no component owned more at another time: it was touched later, or is free memory \
+                 of the allocator, of stacks or of files"
+                .to_owned()
+        }
+        false => format!(
+            "; of components that owned more at another time they can be, at most: {}",
+            owners.join(", ")
+        ),
+    };
+    let told = format!(
+        "{}{more}: the kernel counted {} resident at most, samples saw {} of that: {} more ({}) were there between \
+         samples or while recording was off{owners}",
         worst.label(),
         bytes(worst.kernel_peak),
-        bytes(worst.peak.bytes),
-        bytes(worst.unseen),
-        millionths(share(worst.unseen, worst.kernel_peak)),
-    ))
+        bytes(worst.kernel_peak - worst.missed),
+        bytes(worst.missed),
+        millionths(share(worst.missed, worst.kernel_peak)),
+    );
+    Some((told, ranks.iter().any(|rank| rank.unseen > 0)))
 }
 
 /// Reason why a rank may have left neither a trace nor a report in the folder.

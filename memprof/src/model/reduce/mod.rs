@@ -15,7 +15,7 @@ pub use sites::read as sites;
 
 use super::assemble::{Clock, Reduced};
 use super::missing_ranks::Who;
-use super::rank::unseen;
+use super::rank::{missed, unseen};
 use super::running_processes::RunningProcesses;
 use super::{
     Group, Held, Identity, Lost, Moment, Rank, Sampler, Shared, State, Totals, Touch, Touches, jobs,
@@ -165,6 +165,11 @@ fn rank(file: &Path, trace: &Trace, names: &Names, living: &RunningProcesses) ->
     // Ticks without a full sample count the kernel's resident bytes, too.
     let counted = trace.timeline.iter().map(|bin| bin.head.kernel_max).max();
     let kernel_peak = head.kernel_peak.max(counted.unwrap_or(0));
+    let held = held(trace, names);
+    // The kernel counts neither page tables nor pages of hugetlbfs as resident.
+    let tables = held.iter().filter(|held| held.group == Group::Kernel);
+    let tables: u64 = tables.map(|held| held.resident_at_peak).sum();
+    let seen = head.peak.saturating_sub(tables.saturating_add(head.hugetlb));
     Rank {
         file: file.to_owned(),
         identity: identity(trace),
@@ -173,7 +178,7 @@ fn rank(file: &Path, trace: &Trace, names: &Names, living: &RunningProcesses) ->
         left: false,
         offset_ns: 0,
         duration_ns: end_of(trace),
-        held: held(trace, names),
+        held,
         totals: Totals {
             resident: head.walked,
             kernel_resident: head.kernel_resident,
@@ -190,6 +195,7 @@ fn rank(file: &Path, trace: &Trace, names: &Names, living: &RunningProcesses) ->
         },
         kernel_peak,
         unseen: unseen(kernel_peak, head.peak),
+        missed: missed(kernel_peak, seen),
         beyond_share: u64::from(trace.timeline.last().map_or(0, |bin| bin.head.beyond_min)) << 10,
         phases: phases::phases(trace, names, head.peak),
         open: phases::whole_spans(trace, names),

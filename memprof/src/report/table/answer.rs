@@ -122,13 +122,10 @@ fn peak(job: &Job, rank: &Rank, shares: &[Share]) -> String {
             None => format!(" of {}", rank.label()),
         },
     };
-    let mut about = match rank.unseen {
-        0 => bytes(rank.peak.bytes),
-        _ => {
-            let counted = bytes(rank.kernel_peak);
-            format!("{} seen of {counted} that the kernel counted", bytes(rank.peak.bytes))
-        }
-    };
+    let mut about = bytes(rank.peak.bytes);
+    if rank.missed > 0 {
+        about += &format!(" seen, up to {} more by the kernel's count", bytes(rank.missed));
+    }
     let place = [&rank.peak.phase, &rank.peak.mpi_function];
     let place: Vec<String> = place.into_iter().flatten().map(|name| clean(name)).collect();
     if !place.is_empty() {

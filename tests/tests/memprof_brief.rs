@@ -13,6 +13,11 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(120);
 const MEBI: u64 = 1 << 20;
+/// The least that is seen of 40 MiB, as below.
+const NEAR_40: u64 = 40 * MEBI - MEBI / 4;
+/// Two stacks of 25 MiB. A sample while they are touched may have seen nearly all of them: then half a
+/// percent more is no reason for another one before they are gone.
+const NEAR_50: std::ops::Range<u64> = 50 * MEBI - MEBI / 2..52 * MEBI;
 
 /// Runs the program `brief.c`, linked with the fake MPI, and leaves its trace in `traces`.
 fn run(folder: &Path, how: &str, mebi: u64) -> Result<()> {
@@ -33,7 +38,9 @@ fn run_with(folder: &Path, how: &str, mebi: u64, variables: &[(&str, &str)]) -> 
     let traces = folder.join("traces");
     fs::create_dir(&traces)?;
     let mebi = mebi.to_string();
+    // On a slow machine the budget may not suffice for the sample before the memory is gone.
     let profiled = Profiled::new(program, &traces)?.arg(how).arg(&mebi);
+    let profiled = profiled.env("MEMPROF_MAX_OVERHEAD", "100");
     let profiled = variables.iter().fold(profiled, |to, (name, value)| to.env(name, value));
     profiled.run(LIMIT)?.expect_success()?;
     Ok(())
@@ -69,12 +76,12 @@ fn memory_lent_by_mpi_peaks_as_the_users() -> Result<()> {
     run(folder.path(), "lent", 40)?;
     let (rank, least, _) = rank(folder.path())?;
     let (users, group) = held(&rank, "mpi.for_user")?;
-    ensure!((40 * MEBI..41 * MEBI).contains(&users), "{users} B for the user");
+    ensure!((NEAR_40..41 * MEBI).contains(&users), "{users} B for the user");
     ensure!(group == "mpi_for_user", "in the group {group}");
     let held_all = rank["held"].as_array().context("no components")?;
     let at_peak = held_all.iter().find(|one| one["name"] == "mpi.for_user");
     let at_peak = at_peak.and_then(|one| one["resident_at_peak"].as_u64());
-    ensure!(at_peak.is_some_and(|bytes| bytes >= 40 * MEBI), "{at_peak:?} B of it at the peak");
+    ensure!(at_peak.is_some_and(|bytes| bytes >= NEAR_40), "{at_peak:?} B of it at the peak");
     let (own, _) = held(&rank, "mpi.core:libfakempi.so")?;
     ensure!(own < 2 * MEBI, "{own} B of MPI's own");
     ensure!(least >= users && rank["unseen"] == 0, "{rank}");
@@ -86,8 +93,21 @@ fn stacks_of_ending_threads_are_seen_before_they_go() -> Result<()> {
     run(folder.path(), "stacks", 25)?;
     let (rank, least, _) = rank(folder.path())?;
     let (peak, _) = held(&rank, "stack:brief")?;
-    ensure!((50 * MEBI..52 * MEBI).contains(&peak), "stacks of {peak} B");
+    ensure!(NEAR_50.contains(&peak), "stacks of {peak} B");
     ensure!(least >= peak && rank["unseen"] == 0, "{rank}");
+    Ok(())
+}
+
+/// The kernel's highest count of a process begins with that of its starter.
+fn brief_peak_below_that_of_the_starter_is_seen() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let starter = std::hint::black_box(vec![1_u8; 200 << 20]);
+    run(folder.path(), "stacks", 25)?;
+    drop(starter);
+    let (rank, least, _) = rank(folder.path())?;
+    let (peak, _) = held(&rank, "stack:brief")?;
+    ensure!(NEAR_50.contains(&peak), "stacks of {peak} B");
+    ensure!(least >= peak && rank["missed"] == 0, "{rank}");
     Ok(())
 }
 
@@ -137,7 +157,7 @@ fn memory_no_sample_saw_is_named_in_all_reports() -> Result<()> {
 /// Runs a program without MPI under `memprof run`, and returns its report.
 fn job_of(folder: &Path, program: &Path, arguments: &[&str]) -> Result<Value> {
     let mut command = Command::new(Checkout::find()?.program("memprof")?);
-    command.args(["run", "--quiet", "-o"]).arg(folder.join("traces"));
+    command.args(["run", "--quiet", "--max-overhead", "100", "-o"]).arg(folder.join("traces"));
     let output = command.arg("--").arg(program).args(arguments).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(serde_json::from_str(&report(folder, &["--json"])?)?)
@@ -183,14 +203,14 @@ fn slack_at_the_peak_has_who_left_it() -> Result<()> {
     Ok(())
 }
 
-/// Runs the program `slack` under `memprof run`. Returns its report, and the bytes that
-/// `malloc_trim` returned.
+/// Runs the program `slack` under `memprof run`. Returns its report, the bytes that `malloc_trim`
+/// returned, and the free and the used bytes of each arena in the C library's own words.
 fn slack(
     folder: &Path,
     program: &Path,
     how: &str,
     variables: &[(&str, &str)],
-) -> Result<(Value, u64)> {
+) -> Result<(Value, u64, Vec<(u64, u64)>)> {
     let traces = folder.join("traces");
     let mut command = Command::new(Checkout::find()?.program("memprof")?);
     command.args(["run", "--quiet", "-o"]).arg(&traces);
@@ -352,6 +372,7 @@ fn brief_run_of_python_is_seen_but_for_a_tenth() -> Result<()> {
 quo_tests::suite! {
     memory_lent_by_mpi_peaks_as_the_users
     stacks_of_ending_threads_are_seen_before_they_go
+    brief_peak_below_that_of_the_starter_is_seen
     block_is_its_owners_while_it_is_freed
     memory_no_sample_saw_is_named_in_all_reports
     slack_at_the_peak_has_who_left_it

@@ -28,6 +28,9 @@ const TESTS: &[Test] = &[
 
 const MEBI: u64 = 1 << 20;
 const EXECUTABLE: fn(Class) -> bool = |class| class == Class::AppExecutable;
+/// Options with which no sample is left out for its cost: on a slow machine the usual budget may not
+/// suffice for the one that sees memory before it is released.
+const SEE_ALL: [&str; 2] = ["--max-overhead", "100"];
 /// Variable set when this program is started as the Rust program that queries its own figures.
 const INSIDE: &str = "QUO_TESTS_OWN_NUMBERS";
 
@@ -70,10 +73,13 @@ fn reported(job: &Recorded) -> Result<Vec<Value>> {
     Ok(phases.with_context(|| format!("no phases in {told}"))?.clone())
 }
 
+/// Checks the resident peak of a phase. A sample while the memory is filled may have seen nearly all of
+/// it: then half a percent or 256 KiB more are no reason for another one before it is released.
 fn expect_resident(one: &CheckedTrace, name: &str, bytes: u64) -> Result<()> {
     let (_, resident) = one.phase_peaks(name, EXECUTABLE)?;
+    let least = bytes - (bytes / 200).max(MEBI / 4);
     ensure!(
-        (bytes..bytes + 2 * MEBI).contains(&resident),
+        (least..bytes + 2 * MEBI).contains(&resident),
         "{resident} B in {name}, not {bytes}\n{}",
         one.table()
     );
@@ -82,7 +88,7 @@ fn expect_resident(one: &CheckedTrace, name: &str, bytes: u64) -> Result<()> {
 
 fn c() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let job = Recorded::run(2, &c_program(&folder)?, &[])?;
+    let job = Recorded::run_with(&SEE_ALL, 2, &c_program(&folder)?, &[])?;
     job.expect_said("done")?.expect_good_books()?;
     for one in &job.traces {
         let (nothing, _) = one.phase_peaks("nothing", EXECUTABLE)?;
@@ -108,7 +114,7 @@ fn fortran() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = format!("{PROGRAMS}/quo_phases.F90");
     let program = Checkout::find()?.compile_fortran(&source, folder.path(), &[])?;
-    let job = Recorded::run(2, &program, &[])?;
+    let job = Recorded::run_with(&SEE_ALL, 2, &program, &[])?;
     job.expect_said("done")?.expect_good_books()?;
     for one in &job.traces {
         for (name, bytes) in [("quo push machine", 24), ("main", 40)] {

@@ -55,6 +55,15 @@ impl Agreement {
     }
 }
 
+impl Agreement {
+    /// Returns true if memory that a walk has found is no longer there at its end.
+    pub fn is_outdated(&self, found: &Found) -> bool {
+        let after = i64::try_from(found.after).unwrap_or(i64::MAX / 2);
+        let walked = i64::try_from(found.walked).unwrap_or(i64::MAX / 2);
+        walked - after > self.usual + found.slack()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -101,6 +110,15 @@ mod tests {
         }
         let found = Found { walked: 90 * MEBI, before: 100 * MEBI, after: 200 * MEBI };
         assert!(!agreement.accepts(&found, None));
+    }
+
+    #[test]
+    fn walk_is_outdated_by_what_is_freed_behind_it() {
+        let agreement = Agreement { usual: 8 << 20 };
+        let found = |after| Found { walked: 50 * MEBI, before: 42 * MEBI, after };
+        assert!(!agreement.is_outdated(&found(42 * MEBI)));
+        assert!(!agreement.is_outdated(&found(90 * MEBI)), "what has come since");
+        assert!(agreement.is_outdated(&found(2 * MEBI)));
     }
 
     proptest! {

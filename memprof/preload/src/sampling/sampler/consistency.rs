@@ -42,7 +42,10 @@ impl Sampler {
             let spent = kernel::thread_time() - began;
             // The next walk costs as much as this one.
             let with_next = spent + (spent - replaced);
-            if self.agreement.accepts(&found, last.as_ref()) || !self.may_overdraw_by(with_next) {
+            let is_last =
+                self.agreement.accepts(&found, last.as_ref()) || !self.may_overdraw_by(with_next);
+            self.phases.outdated = self.agreement.is_outdated(&found);
+            if is_last {
                 break;
             }
             (last, replaced) = (Some(found), spent);

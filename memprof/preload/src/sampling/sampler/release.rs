@@ -47,12 +47,22 @@ static KNOWN: Known = Known {
     phase: AtomicU32::new(u32::MAX),
 };
 
+/// Highest resident bytes as the kernel counts them at the first sample. They may be those of the
+/// process that started the program: an `exec` keeps them.
+static INHERITED: AtomicU64 = AtomicU64::new(0);
+
 /// Returns true if the bounds show that there is no new peak, neither of `owner` nor of the
 /// process.
 fn is_known(owner: Component) -> bool {
     KNOWN.phase.load(Ordering::Acquire) == u32::from(phases::current())
         && heap::owned(owner) <= KNOWN.owned[usize::from(owner.0) % LIMIT].load(Ordering::Relaxed)
-        && kernel::most_resident() <= KNOWN.most.load(Ordering::Relaxed)
+        && is_known_of_process(kernel::most_resident())
+}
+
+/// Returns true if the highest count of the kernel shows no new peak of the process. It shows nothing
+/// as long as it is the inherited one.
+fn is_known_of_process(most: u64) -> bool {
+    most > INHERITED.load(Ordering::Relaxed) && most <= KNOWN.most.load(Ordering::Relaxed)
 }
 
 /// Returns the most bytes that a component can have now: its bytes when the process had `then`,
@@ -174,7 +184,9 @@ impl Sampler {
             owned.store(self.least_peak(index).saturating_add(margin), Ordering::Relaxed);
         }
         let process = self.process_peak();
-        let most = (process + margin(process)).max(kernel::most_resident());
+        let most = kernel::most_resident();
+        let _ = INHERITED.compare_exchange(0, most, Ordering::Relaxed, Ordering::Relaxed);
+        let most = most.max(process + margin(process));
         KNOWN.most.store(most, Ordering::Relaxed);
         KNOWN.phase.store(u32::from(phases::current()), Ordering::Release);
     }
@@ -190,6 +202,14 @@ mod tests {
         assert_eq!(bound(10, 100, 120, 0, 50), 30);
         assert_eq!(bound(10, 120, 100, 5, 50), 15);
         assert_eq!(bound(10, 0, u64::MAX, u64::MAX, u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn inherited_count_shows_nothing_of_a_peak() {
+        INHERITED.store(300, Ordering::Relaxed);
+        KNOWN.most.store(310, Ordering::Relaxed);
+        assert!(!is_known_of_process(300));
+        assert!(is_known_of_process(301) && !is_known_of_process(311));
     }
 
     #[test]

@@ -46,6 +46,7 @@ impl Sampler {
             self.walked.totals.clear();
             self.walked.owners.refresh();
             self.published.objects();
+            self.phases.outdated = false;
             0
         };
         self.walked.totals.asked[usize::from(Component::SLACK.0)] = 0;
@@ -56,7 +57,6 @@ impl Sampler {
         let mapped = ranges::total();
         self.last.owned = (heap::all().0.saturating_sub(mapped), mapped);
         self.record.head.time = writer::now();
-        self.phases.outdated = false;
         self.sum();
         self.record.head.releases_skipped = super::release::skipped();
         self.record.head.samples_full += 1;

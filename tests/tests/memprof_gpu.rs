@@ -12,6 +12,7 @@ use serde_json::Value;
 const TESTS: &[Test] = &[
     ("memory_of_gpus_counts_by_component_kind_and_call_site", counts),
     ("reports_show_memory_of_gpus_apart_from_resident_memory", reports),
+    ("a_runtime_inside_the_program_is_named_as_uncounted", inside),
 ];
 
 fn main() -> ExitCode {
@@ -113,6 +114,22 @@ fn counts() -> Result<()> {
     Ok(())
 }
 
+fn inside() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    program(folder.path())?;
+    let place = format!("-Wl,-rpath,{}", folder.path().display());
+    let source = format!("{PROGRAMS}/gpu/static_runtime.c");
+    let program = Checkout::find()?.compile_c(&source, folder.path(), &[&place, "-ldl"])?;
+    let job = Recorded::run(RANKS, &program, &[])?;
+    let text = report(&job, &[])?;
+    let told = "no call that requests memory was seen";
+    ensure!(text.matches(told).count() == 1, "not said once:\n{text}");
+    let page = folder.path().join("page.html");
+    report(&job, &["--html", page.to_str().context("a path that is no text")?])?;
+    ensure!(std::fs::read_to_string(page)?.contains(told), "not in the page");
+    Ok(())
+}
+
 fn reports() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let job = Recorded::run(RANKS, &program(folder.path())?, &[])?;
@@ -120,6 +137,7 @@ fn reports() -> Result<()> {
     for wanted in ["device   all ", "app.lib:libsolver.so", "cudaHostAlloc", "not resident"] {
         ensure!(text.contains(wanted), "no {wanted:?} in\n{text}");
     }
+    ensure!(!text.contains("no call that requests memory was seen"), "{text}");
     let rank = report(&job, &["--rank", "1"])?;
     ensure!(rank.contains("memory of GPUs: device 14.0 MiB at most"), "{rank}");
     let page = folder.path().join("page.html");

@@ -11,6 +11,20 @@ use std::sync::Arc;
 pub const NOTE: &str = "Counted where the program and its libraries call the runtime. Memory of devices is not \
      resident memory and is in no other table; pinned memory is resident, and the runtime maps it.";
 
+/// Returns a sentence about memory that is not counted: the driver of CUDA is loaded and the runtime
+/// is not, and nothing called the driver. `None` if this is not so.
+pub fn unseen(job: &Job) -> Option<&'static str> {
+    let has = |start: &str| {
+        let files = job.components.iter().filter_map(|row| row.name.split_once(':'));
+        files.into_iter().any(|(_, file)| file.starts_with(start))
+    };
+    let is_unseen = job.gpu.is_empty() && has("libcuda.so") && !has("libcudart");
+    is_unseen.then_some(
+        "memory of GPUs: libcuda.so is loaded and no call that requests memory was seen; a CUDA runtime inside \
+         the program, as nvcc links it without -cudart shared, is not counted",
+    )
+}
+
 /// Titles of the columns of [`held`].
 pub const HEAD: [&str; 6] = ["kind", "of", "alive", "peak: max", "rank", "blocks"];
 

@@ -514,6 +514,10 @@ pub fn remarks(job: &Job, look: Look) -> String {
         let text = look.wrap(&format!("note: {}{place}\n", clean(&note.text)));
         out += &text.replacen("note:", &look.warn("note:"), 1);
     }
+    if let Some(unseen) = super::gpu::unseen(job) {
+        let text = look.wrap(&format!("note: {unseen}\n"));
+        out += &text.replacen("note:", &look.warn("note:"), 1);
+    }
     out += &between_samples(job.ranks(), look);
     out += &missing(job, look);
     out

@@ -203,6 +203,9 @@ fn slack_at_the_peak_has_who_left_it() -> Result<()> {
     Ok(())
 }
 
+/// Free and used bytes of an arena.
+type Arena = (u64, u64);
+
 /// Runs the program `slack` under `memprof run`. Returns its report, the bytes that `malloc_trim`
 /// returned, and the free and the used bytes of each arena in the C library's own words.
 fn slack(
@@ -210,7 +213,7 @@ fn slack(
     program: &Path,
     how: &str,
     variables: &[(&str, &str)],
-) -> Result<(Value, u64, Vec<(u64, u64)>)> {
+) -> Result<(Value, u64, Vec<Arena>)> {
     let traces = folder.join("traces");
     let mut command = Command::new(Checkout::find()?.program("memprof")?);
     command.args(["run", "--quiet", "-o"]).arg(&traces);
@@ -225,7 +228,7 @@ fn slack(
 }
 
 /// Returns the free and the used bytes of each arena that `malloc_info` has printed.
-fn arenas_of_malloc_info(text: &str) -> Result<Vec<(u64, u64)>> {
+fn arenas_of_malloc_info(text: &str) -> Result<Vec<Arena>> {
     let heaps = text.split("<heap ").skip(1).map(|heap| {
         let heap = heap.split("</heap>").next().unwrap_or("");
         let size = |element: &str| -> Result<u64> {

@@ -56,7 +56,7 @@ fn arenas(trace: &Trace, names: &Names, moment: usize) -> Vec<Arena> {
     .collect()
 }
 
-/// Returns the position of a call stack among those of the process.
+/// Returns the position of a call stack among the stacks of the process.
 fn position(trace: &Trace, site: u32) -> Option<usize> {
     trace.sites.iter().position(|known| known.index == site)
 }

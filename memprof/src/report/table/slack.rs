@@ -18,7 +18,7 @@ const MANY_ARENAS: u32 = 4;
 /// Arenas that have a line each; the others are added up.
 const ARENAS: usize = 4;
 
-/// Titles of the columns of [`Told::arenas`].
+/// Titles of the columns of the table of arenas.
 pub const ARENAS_HEAD: [&str; 7] =
     ["arena", "resident", "in use", "free", "trim returns", "last block of", "left by"];
 

@@ -10,12 +10,13 @@ int main(int argc, char **argv) {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
     if (!driver)
         return 1;
-    int (*find)(const char *, void **) = (int (*)(const char *, void **))dlsym(driver, "cuGetProcAddress_v2");
-    void *found = 0;
-    if (!find || find("cuMemAlloc", &found))
+    int (*find)(const char *, void **) = 0;
+    *(void **)&find = dlsym(driver, "cuGetProcAddress_v2");
+    int (*allocate)(unsigned long long *, size_t) = 0;
+    if (!find || find("cuMemAlloc", (void **)&allocate))
         return 2;
     unsigned long long place = 0;
-    if (((int (*)(unsigned long long *, size_t))found)(&place, 1 << 20))
+    if (allocate(&place, 1 << 20))
         return 3;
     MPI_Finalize();
     puts("done");

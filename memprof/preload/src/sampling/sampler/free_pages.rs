@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn arenas_with_most_free_memory_come_first_and_others_are_summed() {
+    fn arenas_with_most_free_memory_are_first_and_others_summed() {
         let mut pages = Box::new(FreePages::new());
         let page = PAGE as u64;
         pages.enter(0, || None);

@@ -47,8 +47,8 @@ static KNOWN: Known = Known {
     phase: AtomicU32::new(u32::MAX),
 };
 
-/// Highest resident bytes as the kernel counts them at the first sample. They may be those of the
-/// process that started the program: an `exec` keeps them.
+/// Highest resident bytes as the kernel counts them at the first sample. The count may be that of the
+/// process that started the program: an `exec` keeps it.
 static INHERITED: AtomicU64 = AtomicU64::new(0);
 
 /// Returns true if the bounds show that there is no new peak, neither of `owner` nor of the

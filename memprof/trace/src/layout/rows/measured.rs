@@ -137,7 +137,7 @@ plain! {
 plain! {
     /// An arena of the C library, between the components of a summary and its free pages, and as
     /// long as one of the components. Arrays as in [`SlackRow`]; the two arenas of a row may differ.
-    /// Those with most free memory come first, and a row without an arena at a moment is zero then.
+    /// The first have most free memory, and a row without an arena at a moment is zero then.
     pub struct ArenaRow [160] {
         /// Resident bytes.
         0 resident: [u64; 2],

@@ -188,7 +188,7 @@ fn plan_is_followed_and_impossible_steps_are_refused() -> Result<()> {
     let growing =
         "at iteration 3: grow 2 grace 60s\nat iteration 3: size 9\nafter 1ms: grow 1 on nowhere\n";
     // In a separate job: a shrink cancels a growth that has not begun yet.
-    let shrinking = "at iteration 6: shrink 1\n";
+    let shrinking = "at iteration 6: shrink 1\nat iteration 1000000000: size 1\n";
     for (ranks, plan, last, right) in
         [(1, growing, "epoch 1 size 3", (1, 2)), (2, shrinking, "epoch 1 size 1", (1, 0))]
     {
@@ -200,6 +200,19 @@ fn plan_is_followed_and_impossible_steps_are_refused() -> Result<()> {
         ensure!((count("finalized"), count("refused")) == right, "{ends:?}");
         let origins = events.iter().filter(|event| event["event"] == "requested");
         ensure!(origins.into_iter().all(|event| event["asked"]["origin"] == "plan"));
+        // A step that was not due when the job ended is named.
+        let notices: Vec<&str> = events
+            .iter()
+            .filter(|event| event["event"] == "notice")
+            .filter_map(|event| event["cause"]["detail"].as_str())
+            .filter(|text| text.contains("not due when the job ended"))
+            .collect();
+        let missed = "\"at iteration 1000000000: size 1\"";
+        let are_right = match plan.contains("1000000000") {
+            true => notices.len() == 1 && notices[0].contains(missed),
+            false => notices.is_empty(),
+        };
+        ensure!(are_right, "{notices:?}");
     }
     Ok(())
 }

@@ -55,6 +55,11 @@ impl Player {
         (iterations.min(), times.min())
     }
 
+    /// Returns the steps that have not been due, in the order of the lines.
+    pub fn waiting(&self) -> &[super::Step] {
+        &self.waiting
+    }
+
     /// Returns true if every step has been returned.
     pub fn is_done(&self) -> bool {
         self.waiting.is_empty()

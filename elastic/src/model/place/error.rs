@@ -116,7 +116,8 @@ pub enum PlaceError {
     },
     /// Units leave as a whole.
     #[error(
-        "leavers: {asked} would cut {unit}, whose processes leave together; {fewer} or {more} can leave"
+        "leavers: {asked} would cut {unit}, whose processes were started together and leave together; \
+         {fewer} or {more} can leave, with processes_per_spawn 1 any number"
     )]
     Indivisible {
         /// Requested number.

@@ -224,7 +224,8 @@ fn units_leave_as_a_whole() {
     let ask = |reclaim| leavers(&nodes, &ranks, ranks[0], reclaim);
     assert_eq!(
         ask(count(6)).unwrap_err().to_string(),
-        "leavers: 6 would cut unit 1, whose processes leave together; 4 or 8 can leave"
+        "leavers: 6 would cut unit 1, whose processes were started together and leave together; 4 \
+         or 8 can leave, with processes_per_spawn 1 any number"
     );
     assert_eq!(ask(count(8)).unwrap(), (2..10).rev().map(MemberId).collect::<Vec<_>>());
     assert_eq!(ask(count(9)), Err(PlaceError::TooFew { asked: 9, possible: 8 }));

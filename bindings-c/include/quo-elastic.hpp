@@ -185,8 +185,7 @@ public:
     {
         QUO_array_part_t part = QUO_ARRAY_PART_INIT;
         detail::check(QUO_world_array_part(handle_, name, &part));
-        if (part.element != sizeof(T))
-            detail::raise(Errc::invalid_argument, "part: its elements have another size than the type");
+        require_size<T>("part", name, part.element);
         return {static_cast<T *>(part.data), part.layers,      part.rows,
                 part.columns,                part.first_layer, part.first_row,
                 part.first_column,           part.all_layers,  part.all_rows,
@@ -216,8 +215,7 @@ public:
     {
         QUO_matrix_part_t part = QUO_MATRIX_PART_INIT;
         detail::check(QUO_world_matrix(handle_, name, &part));
-        if (part.element != sizeof(T))
-            detail::raise(Errc::invalid_argument, "matrix: its values have another size than the type");
+        require_size<T>("matrix", name, part.element);
         return {part.rows,    part.first_row,
                 part.ghosts,  part.pointers,
                 part.columns, static_cast<T *>(part.values),
@@ -319,6 +317,15 @@ public:
     }
 
 private:
+    template <class T>
+    static void require_size(const char *call, const char *name, std::size_t element)
+    {
+        if (element == sizeof(T)) return;
+        const std::string text = std::string("quo::World::") + call + ": \"" + name + "\" has elements of " +
+                                 std::to_string(element) + " bytes, and the type has " +
+                                 std::to_string(sizeof(T));
+        detail::raise(Errc::invalid_argument, text);
+    }
     int number(int (*function)(QUO_world, int *)) const
     {
         int value = 0;

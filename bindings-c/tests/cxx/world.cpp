@@ -55,7 +55,8 @@ edges_stay_and_swapped_arrays_have_each_others_cells(World &world)
     world.add<int>("line", {10});
     CHECK_THROWS(world.swap("line", "now"), RecoverableError, invalid_argument, "line");
     CHECK_THROWS(world.part<int>("none"), RecoverableError, not_found, "none");
-    CHECK_THROWS(world.part<float>("now"), RecoverableError, invalid_argument, "size");
+    CHECK_THROWS(world.part<float>("now"), RecoverableError, invalid_argument,
+                 "\"now\" has elements of 8 bytes, and the type has 4");
     CHECK_THROWS(world.add<int>("line", {10}), RecoverableError, invalid_argument, "line");
     CHECK_THROWS(world.add<int>("four", {1, 2, 3, 4}), RecoverableError, invalid_argument,
                  "dimensions");

@@ -26,7 +26,10 @@
  *         status = QUO_WORLD_JOINING;
  *     }
  *     enters = 0;
- *     if (QUO_WORLD_JOINING != status) QUO_world_probe(w, &enters);
+ *     if (QUO_WORLD_JOINING != status) {
+ *         QUO_world_report_iteration(w, step); // for plans
+ *         QUO_world_probe(w, &enters);
+ *     }
  *     if (enters || QUO_WORLD_JOINING == status) {
  *         QUO_world_begin(w);
  *         QUO_window_broadcast(w, &step, sizeof(step));
@@ -1588,7 +1591,9 @@ QUO_world_items(QUO_world w,
                 size_t *out_count);
 
 /**
- * Sets the number of items of this rank: the first ones stay, new ones are zero. Local, outside of resizes.
+ * Sets the number of items of this rank: the first ones stay, new ones are zero. Local, outside of resizes;
+ * a probe that has returned 1 begins none, so a program whose items are in structures of its own copies them
+ * between QUO_world_probe() and QUO_world_begin().
  *
  * @param[in] w     A world.
  * @param[in] name  The list.

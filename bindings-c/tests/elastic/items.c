@@ -1,5 +1,5 @@
 /* Lists of items while the world grows and shrinks: each item is with its owner after a resize and after a migration, none
- * is lost, and an owner that is no rank moves nothing. Four processes. */
+ * is lost, an owner that is no rank moves nothing, and items may be put in between probe and begin. Four processes. */
 #include "../check.h"
 #include "quo-elastic.h"
 
@@ -164,6 +164,30 @@ fail(QUO_world w, void *data)
     return !over;
 }
 
+/* A program whose items are in memory of its own: it copies them into the list between the probe and the begin. */
+static void
+copy_before_begin(QUO_world w)
+{
+    int enters = 0;
+    size_t count;
+    const item_t *items = items_of(w, &count);
+    item_t *own = malloc(count * sizeof(item_t) + 1);
+    CHECK(NULL != own);
+    memcpy(own, items, count * sizeof(item_t));
+    CHECK_OK(QUO_world_items_resize(w, "items", 0));
+    if (0 == check_rank) CHECK_OK(QUO_world_request(w, 2, NULL));
+    while (!enters) CHECK_OK(QUO_world_probe(w, &enters));
+    CHECK_OK(QUO_world_items_resize(w, "items", count));
+    memcpy(items_of(w, &count), own, count * sizeof(item_t));
+    free(own);
+    CHECK_OK(QUO_world_begin(w));
+    CHECK_CODE(QUO_world_items_resize(w, "items", 0), QUO_ERR_STATE);
+    CHECK_OK(QUO_world_commit(w));
+    int rank;
+    CHECK_OK(QUO_world_rank(w, &rank));
+    if (MPI_UNDEFINED != rank) check_all(w);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -195,6 +219,7 @@ main(int argc, char **argv)
     CHECK_OK(QUO_world_run(w, fail, &request, NULL, 0));
     is_lost = 0;
     check_all(w);
+    copy_before_begin(w);
     CHECK_OK(QUO_world_end(w));
     return check_finish();
 }

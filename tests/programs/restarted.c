@@ -37,7 +37,7 @@ step(QUO_world world, void *data)
         printf("step %d\n", *done);
         fflush(stdout);
     }
-    /* Sleeps: the steps take time, in which the test ends a rank or a host. */
+    // Sleeps: the steps take time, in which the test ends a rank or a host.
     nanosleep(&pause, NULL);
     return *done < STEPS;
 }

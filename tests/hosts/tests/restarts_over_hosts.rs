@@ -91,7 +91,7 @@ fn continues_without(purpose: &str, lose: impl Fn(&Hosts) -> Result<()>) -> Resu
     running.wait_for("step 10\n", 1)?;
     lose(&hosts)?;
     let outcome = running.finish()?;
-    // The ranks of a silent host cannot be told to end.
+    // No signal reaches the ranks of a silent host.
     ensure!(outcome.status.success() && !outcome.out_of_time, "{}", outcome.report());
     ensure!(begun_after(&outcome)? >= 10, "{}", outcome.report());
     ensure!(outcome.stdout.ends_with("ends with 50000 on 2 ranks\n"), "{}", outcome.report());

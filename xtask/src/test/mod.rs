@@ -245,7 +245,7 @@ fn carry_out(
     let mut chains: Vec<(String, Chain)> = Vec::new();
     if !suites.is_empty() || !mpis.is_empty() {
         let mut packages: Vec<&str> = suites.iter().map(|suite| suite.package()).collect();
-        // The test programs of further MPIs are those of the default.
+        // Further MPIs have the test programs of the default one.
         let on_any = |suite: &&Suite| {
             mpi::ALSO_TESTED.iter().any(|name| wants(&format!("{name}: {}", suite.name)))
         };

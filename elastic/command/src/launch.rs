@@ -36,7 +36,7 @@ pub struct Launch {
     /// Launch all processes now and park the spare ones
     #[arg(long)]
     parked: bool,
-    /// Restart a failed job so many times, on the hosts that still answer
+    /// Restarts of a failed job at most, on the hosts that still answer
     #[arg(long, value_name = "NUMBER", default_value_t = 0, hide_default_value = true)]
     restarts: u32,
     /// Print the command with its reasons and stop

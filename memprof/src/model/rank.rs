@@ -279,14 +279,13 @@ pub fn missed(kernel_peak: u64, seen: u64) -> u64 {
 }
 
 impl Rank {
-    /// Returns the components that owned more at another time than at the peak of all samples, with
-    /// how much more of it may have been resident: a tenth of the missed bytes or more, largest
-    /// first. The ledger counts owned bytes between samples, too.
-    pub fn owned_at_other_times(&self) -> Vec<(&Arc<str>, u64)> {
+    /// Returns the components that can have had missed bytes, with the most that each can have had:
+    /// a tenth of the missed bytes or more, largest first. The ledger counts owned bytes between
+    /// samples, too, and no component has more resident bytes than it owns.
+    pub fn owners_of_missed(&self) -> Vec<(&Arc<str>, u64)> {
         let least = (self.missed / 10).max(1);
         let more = self.held.iter().filter(|held| held.group.has_ledger()).map(|held| {
-            let owned = held.owned_peak.saturating_sub(held.owned_at_peak);
-            (&held.name, owned.min(held.resident_bound.saturating_sub(held.resident_at_peak)))
+            (&held.name, held.owned_peak.saturating_sub(held.resident_at_peak).min(self.missed))
         });
         let mut more: Vec<_> = more.filter(|(_, bytes)| *bytes >= least).collect();
         more.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));

@@ -546,20 +546,20 @@ pub fn missed<'a>(ranks: impl Iterator<Item = &'a Rank>) -> Option<(String, bool
         1 => String::new(),
         several => format!(" and {} more", several - 1),
     };
-    let owners = worst.owned_at_other_times();
+    let owners = worst.owners_of_missed();
     let owners: Vec<String> = owners
         .iter()
         .take(OWNERS)
-        .map(|(name, more)| format!("{} {}", clean(name), bytes((*more).min(worst.missed))))
+        .map(|(name, more)| format!("{} {}", clean(name), bytes(*more)))
         .collect();
     let owners = match owners.is_empty() {
         true => {
-            "; no component owned more at another time: it was touched later, or is free memory \
-                 of the allocator, of stacks or of files"
+            "; no single component owned enough for a tenth of it: it was free memory of the allocator, of stacks or \
+             of files, or belongs to many components"
                 .to_owned()
         }
         false => format!(
-            "; of components that owned more at another time they can be, at most: {}",
+            "; by what each component owned they can be, at most: {}",
             owners.join(", ")
         ),
     };

@@ -1,6 +1,8 @@
 //! Untrusted text made safe to show: names of hosts, jobs, objects and files must not control a
 //! terminal, break out of a page or picture, or be a formula in a table.
 //!
+//! [`child`] has the signals of a command that waits for another one.
+//!
 //! Every command passes all its output through one of these functions, at the single place where it
 //! prints; a command that prints colours passes each name.
 

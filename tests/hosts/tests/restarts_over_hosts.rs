@@ -94,7 +94,7 @@ fn continues_without(purpose: &str, lose: impl Fn(&Hosts) -> Result<()>) -> Resu
     // No signal reaches the ranks of a silent host.
     ensure!(outcome.status.success() && !outcome.out_of_time, "{}", outcome.report());
     ensure!(begun_after(&outcome)? >= 10, "{}", outcome.report());
-    ensure!(outcome.stdout.ends_with("ends with 50000 on 2 ranks\n"), "{}", outcome.report());
+    ensure!(outcome.stdout.ends_with("ends with 100000 on 2 ranks\n"), "{}", outcome.report());
     let lost = format!("host {} does not answer; restart 1 of 1", hosts.host(1).address());
     ensure!(outcome.stderr.contains(&lost), "{}", outcome.report());
     hosts.down()

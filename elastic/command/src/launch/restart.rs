@@ -11,6 +11,8 @@ use super::watch::{self, Watch};
 use super::{Launch, Mpi, Plan, command};
 use crate::output::complain;
 
+/// Exit status after a signal before the launcher has been started.
+const INTERRUPTED: u8 = 130;
 /// Time in which a host that is going down becomes silent.
 const SETTLING: Duration = Duration::from_secs(3);
 
@@ -27,21 +29,25 @@ pub(super) fn run(
     child::handle();
     let is_allocation = launch.hosts.is_empty();
     let mut launch = launch.clone();
+    let names: Vec<String> = launch.hosts.iter().map(|(name, _)| name.clone()).collect();
+    let mut seen = watch::there(&names);
     let mut restart = 0;
     loop {
+        if child::asked_to_end() {
+            return Ok(INTERRUPTED);
+        }
         let begun = Instant::now();
-        let names = launch.hosts.iter().map(|(name, _)| name);
-        let seen: Vec<String> = names.filter(|name| watch::answers(name)).cloned().collect();
-        let status = once(&plan(&launch)?, &seen)?;
-        let may_have_lost = status.success() && hides_losses(mpi) && !is_allocation;
-        let is_over = status.success() && !may_have_lost;
+        let (status, was_ended) = once(&plan(&launch)?, &seen)?;
+        let is_success = status.success() && !was_ended;
+        let may_have_lost = is_success && hides_losses(mpi) && !is_allocation;
+        let is_over = is_success && !may_have_lost;
         if is_over || child::asked_to_end() || (restart == launch.restarts && !may_have_lost) {
             return Ok(child::end_like(status));
         }
         let took = begun.elapsed();
         // Sleeps: the kernel of a host that is going down still answers for a moment.
         std::thread::sleep(SETTLING);
-        let lost = drop_lost(&mut launch, &seen);
+        let lost = drop_lost(&mut launch, &mut seen);
         if child::asked_to_end() || (may_have_lost && lost.is_empty()) {
             return Ok(child::end_like(status));
         }
@@ -71,22 +77,31 @@ fn hides_losses(mpi: &Mpi) -> bool {
     matches!(mpi, Mpi::Open { version } if version[0] >= 5)
 }
 
-/// Runs the launcher until it ends, passes signals to it and watches the hosts.
-fn once(plan: &Plan, hosts: &[String]) -> Result<ExitStatus> {
+/// Runs the launcher until it ends, passes signals to it and watches the hosts. Returns true with the
+/// status if the launcher was ended for a silent host.
+fn once(plan: &Plan, hosts: &[String]) -> Result<(ExitStatus, bool)> {
     let shown = plan.words[0].to_string_lossy();
     let mut running =
         command(plan).spawn().with_context(|| format!("launch: cannot run {shown}"))?;
     child::pass_to(running.id());
-    let watch = Watch::over(hosts.to_vec(), &running);
+    let watch = match Watch::over(hosts.to_vec(), &running) {
+        _ if hosts.is_empty() => None,
+        Ok(watch) => Some(watch),
+        Err(error) => {
+            complain(&format!("launch: the hosts are not watched: {error:#}"));
+            None
+        }
+    };
     let status =
         child::wait(&mut running).with_context(|| format!("launch: cannot wait for {shown}"));
-    drop(watch?);
-    status
+    let was_ended = watch.is_some_and(Watch::end);
+    Ok((status?, was_ended))
 }
 
-/// Removes hosts that have answered before and do not any more, and returns their names.
-fn drop_lost(launch: &mut Launch, seen: &[String]) -> Vec<String> {
-    let lost: Vec<String> = seen.iter().filter(|host| !watch::answers(host)).cloned().collect();
+/// Removes hosts that have answered before and are silent now, and returns their names.
+fn drop_lost(launch: &mut Launch, seen: &mut Vec<String>) -> Vec<String> {
+    let lost = watch::silent(seen);
+    seen.retain(|name| !lost.contains(name));
     launch.hosts.retain(|(name, _)| !lost.contains(name));
     lost
 }

@@ -166,10 +166,11 @@ fn rank(file: &Path, trace: &Trace, names: &Names, living: &RunningProcesses) ->
     let counted = trace.timeline.iter().map(|bin| bin.head.kernel_max).max();
     let kernel_peak = head.kernel_peak.max(counted.unwrap_or(0));
     let held = held(trace, names);
-    // The kernel counts neither page tables nor pages of hugetlbfs as resident.
+    // The kernel counts neither page tables nor pages of hugetlbfs as resident. Of the latter the trace
+    // has the bytes at its end only: with any, no difference is known.
     let tables = held.iter().filter(|held| held.group == Group::Kernel);
     let tables: u64 = tables.map(|held| held.resident_at_peak).sum();
-    let seen = head.peak.saturating_sub(tables.saturating_add(head.hugetlb));
+    let seen = if head.hugetlb > 0 { kernel_peak } else { head.peak.saturating_sub(tables) };
     Rank {
         file: file.to_owned(),
         identity: identity(trace),

@@ -47,8 +47,8 @@ static KNOWN: Known = Known {
     phase: AtomicU32::new(u32::MAX),
 };
 
-/// Highest resident bytes as the kernel counts them at the first sample. The count may be that of the
-/// process that started the program: an `exec` keeps it.
+/// Highest resident bytes of the process that started the program, which an `exec` keeps in the
+/// kernel's count; 0 once this program has had more.
 static INHERITED: AtomicU64 = AtomicU64::new(0);
 
 /// Returns true if the bounds show that there is no new peak, neither of `owner` nor of the
@@ -185,7 +185,9 @@ impl Sampler {
         }
         let process = self.process_peak();
         let most = kernel::most_resident();
-        let _ = INHERITED.compare_exchange(0, most, Ordering::Relaxed, Ordering::Relaxed);
+        let own = self.record.head.kernel_peak;
+        let is_inherited = own > 0 && most > own + margin(own);
+        INHERITED.store(if is_inherited { most } else { 0 }, Ordering::Relaxed);
         let most = most.max(process + margin(process));
         KNOWN.most.store(most, Ordering::Relaxed);
         KNOWN.phase.store(u32::from(phases::current()), Ordering::Release);

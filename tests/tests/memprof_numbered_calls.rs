@@ -41,7 +41,9 @@ fn memory_asked_for_by_number_is_of_who_asked() -> Result<()> {
     };
     let names = ["app.exe:numbered", "app.lib:libnumbered.so", "unattributed"];
     let [own, library, nobody] = names.map(|name| figure(name, "resident_peak"));
-    let about = |bytes: u64, mebi: u64| (mebi * MEBI..(mebi + 1) * MEBI).contains(&bytes);
+    // A sample shortly before a release stands for it, if a quarter of a mebibyte is all that it lacks.
+    let about =
+        |bytes: u64, mebi: u64| (mebi * MEBI - MEBI / 4..(mebi + 1) * MEBI).contains(&bytes);
     ensure!(about(library, 30), "the library: {library} B, {held:?}");
     // Before a third of its memory was given back.
     ensure!(about(own, 24), "the program: {own} B, {held:?}");

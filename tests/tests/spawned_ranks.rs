@@ -93,7 +93,8 @@ fn ranks_that_were_started_together_leave_together() -> Result<()> {
     let right =
         ["epoch 1 size 4: 1 stay, 0 leave, 3 join", "epoch 2 size 1: 1 stay, 3 leave, 0 join"];
     ensure!(changes(&outcome) == right, "{}", outcome.report());
-    let said = "whose processes leave together; 0 or 3 can leave";
+    let said =
+        "were started together and leave together; 0 or 3 can leave, with processes_per_spawn 1";
     ensure!(outcome.stdout.contains(said), "{}", outcome.report());
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Programs in Python under the launcher, with the package of the checkout and mpi4py.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -43,7 +44,8 @@ pub fn python_surroundings() -> Result<Vec<(&'static str, PathBuf)>> {
     let is_library = |file: &PathBuf| std::fs::metadata(file).is_ok_and(|data| data.len() > 4096);
     let library = files.find(is_library);
     let library = library.with_context(|| format!("no library of the MPI in {shown:?}"))?;
-    let folder = library.parent().context("a library in no folder")?.to_owned();
+    let folder = library.parent().context("a library in no folder")?;
+    let folder = alias_of(&library, &checkout)?.unwrap_or_else(|| folder.to_owned());
     Ok(vec![
         // mpi4py looks for Open MPI first, wherever the loader finds one.
         ("MPI4PY_LIBMPI", library),
@@ -52,6 +54,22 @@ pub fn python_surroundings() -> Result<Vec<(&'static str, PathBuf)>> {
         ("PYTHONDONTWRITEBYTECODE", "1".into()),
         ("QUO_LIBRARY", checkout.library()?.folder().join("libquo.so.8")),
     ])
+}
+
+/// Returns a folder with a link to the library under the name that mpi4py needs, if the library has
+/// another one: Debian's MPICH is libmpich.
+fn alias_of(library: &Path, checkout: &Checkout) -> Result<Option<PathBuf>> {
+    if !library.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libmpich.")) {
+        return Ok(None);
+    }
+    let folder = checkout.build_folder().join("libmpi-named");
+    std::fs::create_dir_all(&folder)?;
+    match std::os::unix::fs::symlink(library, folder.join("libmpi.so.12")) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            Err(error).context("linking libmpi.so.12")
+        }
+        _ => Ok(Some(folder)),
+    }
 }
 
 /// Returns a job of a program by its path in the checkout.

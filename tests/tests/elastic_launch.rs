@@ -164,7 +164,7 @@ fn signal_ends_the_job_without_a_restart() -> Result<()> {
     let running = start_steps(folder.path())?;
     let outcome = running.end()?;
     let was_killed = outcome.status.signal() == Some(Signal::KILL.as_raw());
-    ensure!(!outcome.status.success() && !was_killed, "{}", outcome.report());
+    ensure!(!outcome.status.success() && !was_killed, "{} {}", outcome.status, outcome.report());
     ensure!(outcome.leftovers.is_empty(), "{}", outcome.report());
     ensure!(!outcome.stderr.contains("; restart "), "{}", outcome.report());
     Ok(())

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use quo_tests::suite::Skipped;
-use quo_tests::{Checkout, Family, Job, Launcher, Outcome, fortran_support};
+use quo_tests::{Checkout, Family, Job, Launcher, Outcome, fortran_support, needs_spawn};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -64,20 +64,8 @@ fn rust_programs_match_serial_over_parked_ranks() -> Result<()> {
     rust(4)
 }
 
-/// Skips the test where the MPI cannot start processes.
-fn spawns() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let source = "bindings-c/tests/elastic/sizes.c";
-    let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
-    let outcome = run(job(1, &program, &["3", "1", "3", "1"]))?;
-    match outcome.stdout.split_once("parked ranks only: ") {
-        Some((_, reason)) => Err(Skipped(reason.lines().next().unwrap_or("").to_owned()).into()),
-        None => Ok(()),
-    }
-}
-
 fn rust_programs_match_serial_over_spawned_ranks() -> Result<()> {
-    spawns()?;
+    needs_spawn()?;
     rust(1)
 }
 
@@ -124,7 +112,7 @@ fn c_programs_match_serial_over_parked_ranks() -> Result<()> {
 }
 
 fn c_programs_match_serial_over_spawned_ranks() -> Result<()> {
-    spawns()?;
+    needs_spawn()?;
     c(1, &["--max-ranks", "4", "--oversubscribe"])
 }
 
@@ -166,7 +154,7 @@ fn killed_joiner_ends_the_parents_program_with_an_error() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = "tests/programs/killed_joiner.c";
     let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
-    let starts = spawns();
+    let starts = needs_spawn();
     // The joiner is parked at first, or started.
     for ranks in [2, 1].into_iter().filter(|&ranks| ranks == 2 || starts.is_ok()) {
         let job = job(ranks, &program, &[]).survives().limit(LIMIT);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use quo_tests::suite::Skipped;
-use quo_tests::{Checkout, Job, fortran_support, python_job, suite};
+use quo_tests::{Checkout, Job, fortran_support, needs_spawn, python_job, suite};
 
 /// Limits of a job and of a test, which only end what hangs.
 const LIMIT: Duration = Duration::from_secs(500);
@@ -132,7 +132,9 @@ fn computes_the_same(
     println!("{done} of {asked} resizes were done, seed {seed}");
     ensure!(done >= least, "only {done} of {asked} resizes were done, seed {seed}:\n{events}");
     // A later request may have been faster, with this size or with another one.
-    let needless = ["\"kind\":\"superseded\"", "nothing would change", "would cut unit"];
+    // On a slow machine the last request may still have been open at the end.
+    let needless =
+        ["\"kind\":\"superseded\"", "nothing would change", "would cut unit", "the job has ended"];
     let failed = events.lines().find(|line| {
         line.contains("\"event\":\"aborted\"") && !needless.iter().any(|why| line.contains(why))
     });
@@ -161,6 +163,7 @@ fn heat_in_cxx_computes_the_same_bits_with_started_ranks() -> Result<()> {
         let reason = "many starts of processes are a test of the full suite";
         return Err(Skipped(reason.to_owned()).into());
     }
+    needs_spawn()?;
     let (checkout, folder) = (Checkout::find()?, tempfile::tempdir()?);
     // The names of Open MPI 4 and 5. Other launchers take any number of processes.
     let slots = folder.path().join("slots");
@@ -207,7 +210,10 @@ fn conjugate_gradients_in_fortran_compute_same_bits_under_random_resizes() -> Re
         // Their modules have the same name.
         let own = folder.path().join(format!("of-{name}"));
         std::fs::create_dir(&own)?;
-        let program = checkout.compile_fortran(&format!("examples/cg/{name}.F90"), &own, &[])?;
+        // The module `mpi` of MPICH 4 declares no interfaces of calls with buffers: the compiler
+        // warns that their types differ.
+        let source = format!("examples/cg/{name}.F90");
+        let program = checkout.compile_fortran(&source, &own, &["-Wno-error"])?;
         programs.push((name, program));
     }
     let right = computes_the_same(Resizes::parked(), |name, ranks, steps| {

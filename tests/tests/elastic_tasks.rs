@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use quo_tests::suite::Skipped;
-use quo_tests::{Checkout, Job, Outcome};
+use quo_tests::{Checkout, Job, Outcome, needs_spawn};
 
 const LIMIT: Duration = Duration::from_secs(180);
 
@@ -84,16 +83,8 @@ fn bag_loses_no_item_when_workers_return_theirs() -> Result<()> {
     bag(4, &["return"], &["1", "2", "3"], None)
 }
 
-/// Skips the test where the MPI cannot start processes.
 fn bag_loses_no_item_over_spawned_ranks() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let source = "bindings-c/tests/elastic/sizes.c";
-    let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
-    let words = ["3", "1", "3", "1"];
-    let outcome = run(words.iter().fold(Job::new(1, &program), |job, word| job.arg(*word)))?;
-    if let Some((_, reason)) = outcome.stdout.split_once("parked ranks only: ") {
-        return Err(Skipped(reason.lines().next().unwrap_or("").to_owned()).into());
-    }
+    needs_spawn()?;
     bag(1, &["finish", "return"], &["5"], Some("3"))
 }
 

@@ -41,7 +41,9 @@ fn number(value: &Value, name: &str) -> Result<f64> {
 fn memory_of_a_larger_node_lies_within_its_prediction() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let program = compile(folder.path())?;
-    let run = |ranks: usize| Recorded::run_within(LIMIT, &[], ranks, &program, &[]);
+    // The ranks of a node are sampled while all have their blocks, however long a sample takes.
+    let often = ["--interval", "20", "--max-overhead", "100"];
+    let run = |ranks: usize| Recorded::run_within(LIMIT, &often, ranks, &program, &[]);
     let few = FEW.into_iter().map(run).collect::<Result<Vec<_>>>()?;
     let few: Vec<&Recorded> = few.iter().collect();
     let many = run(MANY)?;

@@ -175,6 +175,9 @@ check_window(int status, int stay, int leave, int join)
     }
 }
 
+/* An MPI that cannot start processes refuses all sizes, and nothing is moved. */
+static int has_moved = 0;
+
 static void
 change(int count, char **words, int *turn)
 {
@@ -200,6 +203,7 @@ change(int count, char **words, int *turn)
     } else {
         if (join > 0) CHECK_OK(QUO_window_move_data(w));
         REQUIRE_OK(QUO_world_commit(w));
+        has_moved = 1;
     }
     ++*turn;
     REQUIRE_OK(QUO_world_status(w, &status));
@@ -302,7 +306,7 @@ main(int argc, char **argv)
     }
     REQUIRE_OK(QUO_world_status(w, &status));
     if (QUO_WORLD_NEW == status || QUO_WORLD_STAYING == status) {
-        if (0 == rank && turn > 3) {
+        if (0 == rank && has_moved) {
             CHECK_OK(QUO_world_last_move(w, &moved));
             CHECK_INT(moved.arrays, 4);
         }

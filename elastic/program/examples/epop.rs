@@ -45,7 +45,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         other => return Err(format!("{other} is neither cannon nor gauss").into()),
     };
     if trace {
-        program = program.traced(|name, action| eprintln!("{name}: {action:?}"));
+        // One write for each line: several ranks write at once.
+        program = program.traced(|name, action| {
+            let line = format!("{name}: {action:?}\n");
+            eprint!("{line}");
+        });
     }
     if serial {
         program.serial()?;

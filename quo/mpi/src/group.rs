@@ -209,8 +209,9 @@ impl MpiGroup {
 
     /// Passes ownership of the communicator to the caller, which frees it with `MPI_Comm_free`.
     #[must_use]
-    pub fn into_raw(self) -> Comm {
+    pub fn into_raw(mut self) -> Comm {
         let comm = self.comm;
+        self.given = None;
         std::mem::forget(self);
         comm
     }

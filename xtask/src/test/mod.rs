@@ -155,10 +155,6 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let known = suites::known()?;
     let report = Report::of_checkout()?;
-    let steps = every_step(&report, &known);
-    if let Some(unknown) = options.only.iter().find(|only| !steps.contains(only)) {
-        bail!("there is no step {unknown:?}; `cargo xtask test --full --list` names all");
-    }
     if let Some(home) = mpi::home_in_use()?.filter(|home| home.name != mpi::DEFAULT) {
         return run_on(
             OnMpi { home, brief: !options.full, own_tests: true },
@@ -166,6 +162,10 @@ pub fn run(options: &Options) -> Result<()> {
             &report,
             &known,
         );
+    }
+    let steps = every_step(&report, &known);
+    if let Some(unknown) = options.only.iter().find(|only| !steps.contains(only)) {
+        bail!("there is no step {unknown:?}; `cargo xtask test --full --list` names all");
     }
     if let Some(name) = &options.step {
         return step(name, &report, &known);
@@ -342,9 +342,14 @@ fn step(name: &str, report: &Report, known: &[Suite]) -> Result<()> {
 fn run_on(on_mpi: OnMpi, options: &Options, report: &Report, known: &[Suite]) -> Result<()> {
     let steps = on_mpi::steps(&on_mpi.home.name, &report.gate, known, on_mpi.brief);
     let text = options.filter.as_deref().unwrap_or_default();
-    let is_named = |step: &str| {
-        options.only.is_empty() || options.only.iter().any(|only| on_mpi.step(only) == step)
-    };
+    let is_of = |only: &str, step: &str| only == step || on_mpi.step(only) == step;
+    let is_named =
+        |step: &str| options.only.is_empty() || options.only.iter().any(|only| is_of(only, step));
+    if let Some(unknown) =
+        options.only.iter().find(|only| !steps.iter().any(|step| is_of(only, step)))
+    {
+        bail!("there is no step {unknown:?}; `--list` names all of this MPI");
+    }
     let wanted: Vec<&String> =
         steps.iter().filter(|step| step.contains(text) && is_named(step)).collect();
     if options.list {

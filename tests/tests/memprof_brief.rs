@@ -294,7 +294,9 @@ fn arenas_have_the_free_memory_of_malloc_info() -> Result<()> {
         let number = |name: &str| arena[name].as_u64().with_context(|| format!("{name}: {arena}"));
         let (resident, in_use) = (number("resident")?, number("in_use")?);
         let near = |found: u64, wanted: u64| found.abs_diff(wanted) <= wanted / 20 + MEBI / 2;
-        ensure!(near(resident - in_use, *free), "{free} B are free, not {arena}");
+        ensure!(number("free")? == resident - in_use, "not what is in no live block: {arena}");
+        ensure!(number("free_pages")? <= resident - in_use, "more pages than bytes: {arena}");
+        ensure!(near(number("free")?, *free), "{free} B are free, not {arena}");
         ensure!(near(in_use, *used), "{used} B are used, not {arena}");
         ensure!(arena["left_by"] == "app.exe:slack" && arena["arenas"] == 1, "{arena}");
         ensure!(number("left")? >= (resident - in_use) / 10 * 9, "{arena}");

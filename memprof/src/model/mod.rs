@@ -55,7 +55,7 @@ pub use process_key::ProcessKey;
 pub use rank::{Held, Identity, Lost, Rank, RankPhase, Sampler, State, Totals, noun};
 pub use reduce::left_open;
 pub use site::{Frame, Object, Site, Sites};
-pub use slack::{Arena, FreePages, Slack};
+pub use slack::{Arena, FreePages, Holder, Slack};
 pub use statistics::{ComponentSummary, Spread};
 pub use timeline::{BINS, HeldThen, Moment, OwnPeak, Series, Span, Timeline};
 pub use touch::{Touch, Touches};

@@ -29,14 +29,22 @@ pub struct FreePages {
     pub uncertain: u64,
     /// Thread arenas with resident memory.
     pub number_of_arenas: u32,
-    /// Component with most bytes in the last page of the main heap that has a live block.
+    /// What keeps the main heap.
+    #[serde(flatten)]
+    pub holder: Holder,
+    /// The arenas with most free memory, largest first, and the sum of the others; empty where the
+    /// trace has none.
+    pub by_arena: Vec<Arena>,
+}
+
+/// Owner of the last page of an arena that has a live block.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Holder {
+    /// Component with most bytes in that page.
     pub held_by: Option<Arc<str>>,
     /// Position of a sampled call stack of that page among the call stacks of the process.
     #[serde(skip)]
     pub site: Option<usize>,
-    /// The arenas with most free memory, largest first, and the sum of the others; empty where the
-    /// trace has none.
-    pub by_arena: Vec<Arena>,
 }
 
 /// Resident bytes of an arena of the C library.
@@ -50,17 +58,17 @@ pub struct Arena {
     pub resident: u64,
     /// Part in live blocks.
     pub in_use: u64,
-    /// Part in whole pages without a live block.
+    /// Part in no live block.
     pub free: u64,
-    /// Part of `free` that `malloc_trim(0)` returns at least.
+    /// Part of `free` in whole pages without a live block.
+    pub free_pages: u64,
+    /// Part of `free_pages` that `malloc_trim(0)` returns at least.
     pub returned_by_trim: u64,
-    /// Upper bound of what there is beyond `free`.
+    /// Upper bound of what there is beyond `free_pages`.
     pub uncertain: u64,
-    /// Component with most bytes in the last page that has a live block.
-    pub held_by: Option<Arc<str>>,
-    /// Position of a sampled call stack of that page among the call stacks of the process.
-    #[serde(skip)]
-    pub site: Option<usize>,
+    /// What keeps the arena.
+    #[serde(flatten)]
+    pub holder: Holder,
     /// Component that used most of the free memory last.
     pub left_by: Option<Arc<str>>,
     /// Part of the free memory that it used last.
@@ -68,19 +76,15 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Returns the resident bytes that are in no live block.
-    pub fn slack(&self) -> u64 {
-        self.resident.saturating_sub(self.in_use)
-    }
-
     /// Adds another one to the sum of several.
     pub fn add(&mut self, other: &Arena) {
-        let Arena { number, arenas, resident, in_use, free, .. } = self;
-        (*number, self.held_by, self.site) = (None, None, None);
+        let Arena { arenas, resident, in_use, free, free_pages, .. } = self;
         *arenas = arenas.saturating_add(other.arenas);
         *resident = resident.saturating_add(other.resident);
         *in_use = in_use.saturating_add(other.in_use);
         *free = free.saturating_add(other.free);
+        *free_pages = free_pages.saturating_add(other.free_pages);
+        (self.number, self.holder) = (None, Holder::default());
         self.returned_by_trim = self.returned_by_trim.saturating_add(other.returned_by_trim);
         self.uncertain = self.uncertain.saturating_add(other.uncertain);
         if self.left_by == other.left_by {

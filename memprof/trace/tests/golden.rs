@@ -34,7 +34,7 @@ const GEOMETRY: Geometry = Geometry {
 const ARENA: ArenaRow = ArenaRow {
     resident: [16_384, 12_288],
     in_use: [8000, 8100],
-    free: [5000, 4096],
+    free_pages: [5000, 4096],
     kept: [4096, 0],
     uncertain: [0, 1],
     left: [4000, 3000],

@@ -1,7 +1,7 @@
 //! Free memory of the allocator in a trace.
 
 use super::Names;
-use crate::model::{Arena, FreePages, Slack};
+use crate::model::{Arena, FreePages, Holder, Slack};
 use memprof_trace::layout::{ArenaRow, NONE, SlackRow, flags};
 use memprof_trace::read::Trace;
 use std::sync::Arc;
@@ -20,8 +20,7 @@ pub fn of(trace: &Trace, names: &Names) -> Option<Slack> {
 /// Returns the free pages at the last sample (0) or at the peak (1).
 fn at(trace: &Trace, names: &Names, row: &SlackRow, moment: usize) -> FreePages {
     // A moment without a sample has zeros only.
-    let holder = Some(row.holder[moment]).filter(|it| *it != NONE && row.main[moment] > 0);
-    let site = row.holder_site[moment];
+    let holder = if row.main[moment] > 0 { row.holder[moment] } else { NONE };
     FreePages {
         main: row.main[moment],
         main_top: row.main_top[moment],
@@ -29,15 +28,13 @@ fn at(trace: &Trace, names: &Names, row: &SlackRow, moment: usize) -> FreePages 
         arenas_top: row.arenas_top[moment],
         uncertain: row.uncertain[moment],
         number_of_arenas: row.number_of_arenas[moment],
-        held_by: holder.map(|component| names.component(component as usize)),
-        site: position(trace, site),
+        holder: holder_of(trace, names, holder, row.holder_site[moment]),
         by_arena: arenas(trace, names, moment),
     }
 }
 
 /// Returns the arenas at a moment.
 fn arenas(trace: &Trace, names: &Names, moment: usize) -> Vec<Arena> {
-    let component = |number: u32| (number != NONE).then(|| names.component(number as usize));
     let rows = trace.summary.iter().flat_map(|summary| &summary.arenas);
     let rows = rows.filter(|row| row.resident[moment] > 0);
     rows.map(|row: &ArenaRow| Arena {
@@ -45,18 +42,24 @@ fn arenas(trace: &Trace, names: &Names, moment: usize) -> Vec<Arena> {
         arenas: row.arenas[moment],
         resident: row.resident[moment],
         in_use: row.in_use[moment],
-        free: row.free[moment],
-        returned_by_trim: row.free[moment].saturating_sub(row.kept[moment]),
+        free: row.resident[moment].saturating_sub(row.in_use[moment]),
+        free_pages: row.free_pages[moment],
+        returned_by_trim: row.free_pages[moment].saturating_sub(row.kept[moment]),
         uncertain: row.uncertain[moment],
-        held_by: component(row.holder[moment]),
-        site: position(trace, row.holder_site[moment]),
-        left_by: component(row.left_by[moment]),
+        holder: holder_of(trace, names, row.holder[moment], row.holder_site[moment]),
+        left_by: component(names, row.left_by[moment]),
         left: row.left[moment],
     })
     .collect()
 }
 
-/// Returns the position of a call stack among the stacks of the process.
-fn position(trace: &Trace, site: u32) -> Option<usize> {
-    trace.sites.iter().position(|known| known.index == site)
+fn component(names: &Names, number: u32) -> Option<Arc<str>> {
+    (number != NONE).then(|| names.component(number as usize))
+}
+
+/// Returns the component with this number, and the position of this call stack among the stacks of
+/// the process.
+fn holder_of(trace: &Trace, names: &Names, number: u32, site: u32) -> Holder {
+    let site = trace.sites.iter().position(|known| known.index == site);
+    Holder { held_by: component(names, number), site }
 }

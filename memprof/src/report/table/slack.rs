@@ -1,13 +1,12 @@
 //! The allocator's free memory: what would return it, what keeps it, and in which arenas it is.
 
-use crate::model::{Arena, FreePages, Group, Job, ProcessKey, Rank, Slack};
+use crate::model::{Arena, FreePages, Group, Holder, Job, ProcessKey, Rank, Slack};
 use crate::report::causes;
 use crate::report::grid::{Align, Grid, Weight};
 use crate::report::symbols::Symbols;
 use crate::terminal::{Look, clean};
 use crate::units::{bytes, count};
 use serde::Serialize;
-use std::sync::Arc;
 
 /// Slack that is worth sentences, in bytes.
 const LEAST: u64 = 4 << 20;
@@ -59,7 +58,7 @@ pub fn of(job: &Job) -> Option<Told> {
         found.allocator.is_none() && rank.lost.iter().all(|lost| &*lost.table != "granules");
     let least = pages.returned_by_trim().min(bytes);
     let most = least.saturating_add(pages.uncertain).min(bytes);
-    let call = if is_known { held_by_call(rank, pages, job.started_ns) } else { None };
+    let call = if is_known { call_of(rank, &pages.holder, job.started_ns) } else { None };
     let when = if at_peak { "peak" } else { "last sample" };
     let who = match job.ranks().count() {
         1 => format!("at the {when}"),
@@ -81,7 +80,7 @@ pub fn of(job: &Job) -> Option<Told> {
 /// Returns the cells of the arenas with most free memory, and of the sum of the others. They say
 /// nothing new where a thread's arena has little.
 fn arenas(rank: &Rank, pages: &FreePages, slack: u64, started_ns: u64) -> Vec<[String; 7]> {
-    let is_much = |arena: &&Arena| arena.slack() >= slack / PART && arena.slack() >= LEAST / 4;
+    let is_much = |arena: &&Arena| arena.free >= slack / PART && arena.free >= LEAST / 4;
     if !pages.by_arena.iter().any(|arena| arena.number != Some(0) && is_much(&arena)) {
         return Vec::new();
     }
@@ -89,7 +88,7 @@ fn arenas(rank: &Rank, pages: &FreePages, slack: u64, started_ns: u64) -> Vec<[S
     let named = named.take_while(is_much).take(ARENAS).count();
     let (named, others) = pages.by_arena.split_at(named);
     let mut rows: Vec<_> =
-        named.iter().map(|arena| cells(arena, &held_by(rank, arena, started_ns))).collect();
+        named.iter().map(|arena| cells(arena, &held_by(rank, &arena.holder, started_ns))).collect();
     if let Some((first, more)) = others.split_first() {
         let mut sum = first.clone();
         more.iter().for_each(|arena| sum.add(arena));
@@ -99,9 +98,9 @@ fn arenas(rank: &Rank, pages: &FreePages, slack: u64, started_ns: u64) -> Vec<[S
 }
 
 /// Returns the component that has the last block of an arena, with the call if it was sampled.
-fn held_by(rank: &Rank, arena: &Arena, started_ns: u64) -> String {
-    let Some(name) = &arena.held_by else { return String::new() };
-    match arena.site.and_then(|at| call_at(rank, at, name, started_ns)) {
+fn held_by(rank: &Rank, holder: &Holder, started_ns: u64) -> String {
+    let Some(name) = &holder.held_by else { return String::new() };
+    match call_of(rank, holder, started_ns) {
         Some(call) => format!("{} ({call})", clean(name)),
         None => clean(name),
     }
@@ -114,13 +113,13 @@ fn cells(arena: &Arena, held_by: &str) -> [String; 7] {
         None => count(arena.arenas as usize, "other"),
     };
     let (least, most) = (arena.returned_by_trim, arena.returned_by_trim + arena.uncertain);
-    let most = most.min(arena.slack());
-    let returned = match most.saturating_sub(least) > arena.slack() / 20 {
+    let most = most.min(arena.free);
+    let returned = match most.saturating_sub(least) > arena.free / 20 {
         true => format!("{} to {}", bytes(least), bytes(most)),
         false => bytes(least),
     };
     let left_by = arena.left_by.as_ref().map_or(String::new(), |name| clean(name));
-    let [resident, in_use, free] = [arena.resident, arena.in_use, arena.slack()].map(bytes);
+    let [resident, in_use, free] = [arena.resident, arena.in_use, arena.free].map(bytes);
     [name, resident, in_use, free, returned, held_by.to_owned(), left_by]
 }
 
@@ -149,13 +148,9 @@ fn is_much(rank: &Rank, slack: u64) -> bool {
     slack >= LEAST && slack >= rank.peak.bytes / PART
 }
 
-/// Returns the call that allocated the block which is last in the main heap, if it was sampled.
-fn held_by_call(rank: &Rank, pages: &FreePages, started_ns: u64) -> Option<String> {
-    call_at(rank, pages.site?, pages.held_by.as_ref()?, started_ns)
-}
-
-/// Returns the call of the call stack at this position, if it is of this component.
-fn call_at(rank: &Rank, at: usize, component: &Arc<str>, started_ns: u64) -> Option<String> {
+/// Returns the call that allocated the last block, if it was sampled.
+fn call_of(rank: &Rank, holder: &Holder, started_ns: u64) -> Option<String> {
+    let (at, component) = (holder.site?, holder.held_by.as_ref()?);
     // The trace may have been removed since.
     let (objects, sites) = rank.sites().ok()?;
     let site = sites.get(at).filter(|site| site.component == *component)?;
@@ -195,7 +190,7 @@ fn sentences(
     let is_much = |bytes: u64| bytes >= slack / PART && bytes >= LEAST / 4;
     let below = pages.main.saturating_sub(pages.main_top);
     if is_much(below) {
-        let holder = match (&pages.held_by, call) {
+        let holder = match (&pages.holder.held_by, call) {
             (Some(name), Some(call)) => format!("a block of {} ({call})", clean(name)),
             (Some(name), None) => format!("a block of {}", clean(name)),
             (None, _) => "the last block in use".to_owned(),
@@ -251,8 +246,8 @@ mod tests {
 
     #[test]
     fn block_that_keeps_the_main_heap_is_named() {
-        let held_by = Some("app.exe:a".into());
-        let pages = FreePages { main: 90 * MIB, main_top: MIB, held_by, ..FreePages::default() };
+        let holder = Holder { held_by: Some("app.exe:a".into()), site: None };
+        let pages = FreePages { main: 90 * MIB, main_top: MIB, holder, ..FreePages::default() };
         assert_eq!(
             told(pages),
             "slack at the peak: 100 MiB are free in the allocator, of which malloc_trim(0) would return 90.0 MiB\n  \

@@ -29,7 +29,8 @@ fn row(component: u16, resident: u64) -> ComponentSample {
 fn free_pages_follow_the_components_where_there_is_room() {
     let slack =
         SlackRow { main: [9, 7], main_top: [2, 99], holder: [4, 999], ..SlackRow::default() };
-    let arenas = [ArenaRow { resident: [9, 8], free: [3, 4], kept: [5, 4], ..ArenaRow::default() }];
+    let arenas =
+        [ArenaRow { resident: [9, 8], free_pages: [3, 4], kept: [5, 4], ..ArenaRow::default() }];
     let read = |rows: usize, slack: Option<&SlackRow>| {
         let mut buffer = buffer();
         let mut writer = writer(&mut buffer);

@@ -83,7 +83,7 @@ pub struct Arena {
     arenas: u32,
     resident: u64,
     in_use: u64,
-    free: u64,
+    free_pages: u64,
     uncertain: u64,
     /// Free pages behind the last live block of the newest heap.
     top: u64,
@@ -96,7 +96,7 @@ impl Arena {
         arenas: 0,
         resident: 0,
         in_use: 0,
-        free: 0,
+        free_pages: 0,
         uncertain: 0,
         top: 0,
         last_live: LastLive { start: 0, end: 0 },
@@ -205,7 +205,7 @@ impl FreePages {
         let arena = &mut self.arenas[current.arena];
         let length = (end - start) as u64;
         if live == 0 {
-            arena.free += length;
+            arena.free_pages += length;
             current.top += length;
             return;
         }
@@ -260,9 +260,9 @@ impl FreePages {
         let others = &others[..self.number.saturating_sub(1)];
         let sum = |of: fn(&Arena) -> u64| others.iter().map(of).sum::<u64>();
         Found {
-            main: main[0].free,
+            main: main[0].free_pages,
             main_top: main[0].top,
-            arenas: sum(|arena| arena.free),
+            arenas: sum(|arena| arena.free_pages),
             arenas_top: sum(|arena| arena.top),
             uncertain: main[0].uncertain + sum(|arena| arena.uncertain),
             number_of_arenas: others.iter().map(|arena| arena.arenas).sum(),
@@ -298,7 +298,7 @@ impl FreePages {
             for moment in 0..=usize::from(at_peak) {
                 row.resident[moment] = sum(|arena| arena.resident);
                 row.in_use[moment] = sum(|arena| arena.in_use);
-                row.free[moment] = sum(|arena| arena.free);
+                row.free_pages[moment] = sum(|arena| arena.free_pages);
                 row.kept[moment] = sum(Arena::kept);
                 row.uncertain[moment] = sum(|arena| arena.uncertain);
                 row.left[moment] = left;
@@ -394,7 +394,7 @@ mod tests {
         assert_eq!(numbers, [3, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5]);
         let [most, next, .., rest] = &rows;
         assert_eq!((most.resident[0], most.in_use[0]), (1600 * page, 850 * page));
-        assert_eq!((most.free[0], most.kept[0]), (2 * page, 2 * page));
+        assert_eq!((most.free_pages[0], most.kept[0]), (2 * page, 2 * page));
         assert_eq!(most.holder[0], NONE, "no block is behind its end");
         assert_eq!((next.holder[0], next.holder_site[0], next.left_by[0]), (1, 7, 16));
         assert_eq!((rest.number[0], rest.arenas[0], rest.holder[0]), (NONE, 4, NONE));

@@ -144,11 +144,11 @@ plain! {
         /// Part of them in live blocks.
         16 in_use: [u64; 2],
         /// Part of them in whole pages without a live block.
-        32 free: [u64; 2],
-        /// Part of `free` that `malloc_trim` leaves: behind the last live block of an arena that is
-        /// not the main arena.
+        32 free_pages: [u64; 2],
+        /// Part of `free_pages` that `malloc_trim` leaves: behind the last live block of an arena
+        /// that is not the main arena.
         48 kept: [u64; 2],
-        /// Upper bound of what `free` has beyond this number.
+        /// Upper bound of what `free_pages` has beyond this number.
         64 uncertain: [u64; 2],
         /// Part of the free memory that `left_by` has left.
         80 left: [u64; 2],

@@ -265,12 +265,12 @@ fn cut_arena(row: &mut ArenaRow) -> bool {
         mended |= mend_component(component);
     }
     for moment in 0..2 {
-        let ArenaRow { resident, in_use, free, kept, uncertain, left, .. } = row;
-        let all = [resident, in_use, free, kept, uncertain, left];
+        let ArenaRow { resident, in_use, free_pages, kept, uncertain, left, .. } = row;
+        let all = [resident, in_use, free_pages, kept, uncertain, left];
         mended |= cut_bytes(all.map(|values| &mut values[moment]));
-        let (resident, free) = (row.resident[moment], row.free[moment]);
+        let (resident, free) = (row.resident[moment], row.free_pages[moment]);
         let limits =
-            [(&mut row.in_use, resident), (&mut row.free, resident), (&mut row.kept, free)];
+            [(&mut row.in_use, resident), (&mut row.free_pages, resident), (&mut row.kept, free)];
         for (values, most) in limits.into_iter().chain([(&mut row.left, resident)]) {
             let wrong = values[moment] > most;
             mended |= mend(&mut values[moment], wrong, most);

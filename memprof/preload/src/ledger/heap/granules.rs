@@ -402,32 +402,45 @@ impl Table {
         Some(leaf)
     }
 
-    /// Adds to `into` the live bytes between two addresses. Returns false if part of the range has
-    /// no leaf. Where granules are larger than the range, an even distribution is assumed.
-    pub fn split(&self, start: usize, end: usize, into: &mut Split) -> bool {
-        let mut known = true;
-        let mut coming = self.coming(start);
+    /// Calls `each` with the parts of a range in ascending order: begin, end, and the granule with its
+    /// size as a power of two. A part is one granule, or memory without a leaf, at most one region.
+    fn parts<'t>(
+        &'t self,
+        start: usize,
+        end: usize,
+        mut each: impl FnMut(usize, usize, Option<(GranuleSlots<'t>, u32)>),
+    ) {
         let mut at = start;
         while at < end {
-            let region_end = ((at >> REGION_SHIFT) + 1) << REGION_SHIFT;
-            let stop = region_end.min(end);
+            let stop = (((at >> REGION_SHIFT) + 1) << REGION_SHIFT).min(end);
             let Some(leaf) = self.find(at >> REGION_SHIFT) else {
-                known = false;
-                coming.add(at, stop, into);
+                each(at, stop, None);
                 at = stop;
                 continue;
             };
             let shift = leaf.shift.load(Relaxed);
             while at < stop {
-                let granule_end = ((at >> shift) + 1) << shift;
-                let next = granule_end.min(stop);
-                let place = leaf.place(at);
-                self.split_granule(place, (next - at) as i64, 1 << shift, into);
-                coming.add(at, next, into);
-                coming = coming.or(place, granule_end);
+                let next = granule_end(at, shift).min(stop);
+                each(at, next, Some((leaf.place(at), shift)));
                 at = next;
             }
         }
+    }
+
+    /// Adds to `into` the live bytes between two addresses. Returns false if part of the range has
+    /// no leaf. Where granules are larger than the range, an even distribution is assumed.
+    pub fn split(&self, start: usize, end: usize, into: &mut Split) -> bool {
+        let mut known = true;
+        let mut coming = self.coming(start);
+        self.parts(start, end, |at, next, granule| {
+            coming.add(at, next, into);
+            let Some((place, shift)) = granule else {
+                known = false;
+                return;
+            };
+            self.split_granule(place, (next - at) as i64, 1 << shift, into);
+            coming = coming.or(place, granule_end(at, shift));
+        });
         known
     }
 
@@ -435,53 +448,33 @@ impl Table {
     /// bytes that the granule's counts leave free there. Skips granules in which no block ever
     /// began.
     pub fn freed(&self, start: usize, end: usize, each: &mut dyn FnMut(Component, u64)) {
-        let mut at = start;
-        while at < end {
-            let stop = (((at >> REGION_SHIFT) + 1) << REGION_SHIFT).min(end);
-            let Some(leaf) = self.find(at >> REGION_SHIFT) else {
-                at = stop;
-                continue;
-            };
-            let shift = leaf.shift.load(Relaxed);
-            while at < stop {
-                let next = (((at >> shift) + 1) << shift).min(stop);
-                if let Some((component, bytes)) = self.freed_in(leaf.place(at), 1 << shift) {
-                    each(component, bytes.min((next - at) as u64));
-                }
-                at = next;
+        self.parts(start, end, |at, next, granule| {
+            let found = granule.and_then(|(place, shift)| self.freed_in(place, 1 << shift));
+            if let Some((component, bytes)) = found {
+                each(component, bytes.min((next - at) as u64));
             }
-        }
+        });
     }
 
     /// Calls `each` with the parts of a range in ascending order: begin, end, and the live bytes of
     /// small blocks there. A part is a granule, or memory in which no block ever began.
     pub fn live(&self, start: usize, end: usize, each: &mut dyn FnMut(usize, usize, u64)) {
         let mut coming = self.coming(start);
-        let mut at = start;
-        while at < end {
-            let stop = (((at >> REGION_SHIFT) + 1) << REGION_SHIFT).min(end);
-            let Some(leaf) = self.find(at >> REGION_SHIFT) else {
-                let covered = coming.end.next_multiple_of(1 << PAGE_SHIFT).clamp(at, stop);
+        self.parts(start, end, |at, next, granule| {
+            let Some((place, shift)) = granule else {
+                let covered = coming.end.next_multiple_of(1 << PAGE_SHIFT).clamp(at, next);
                 if at < covered {
                     each(at, covered, (covered - at) as u64);
                 }
-                if covered < stop {
-                    each(covered, stop, 0);
+                if covered < next {
+                    each(covered, next, 0);
                 }
-                at = stop;
-                continue;
+                return;
             };
-            let shift = leaf.shift.load(Relaxed);
-            while at < stop {
-                let granule_end = ((at >> shift) + 1) << shift;
-                let next = granule_end.min(stop);
-                let place = leaf.place(at);
-                let beyond = coming.end.min(next).saturating_sub(at);
-                each(at, next, self.live_in(place) + beyond as u64);
-                coming = coming.or(place, granule_end);
-                at = next;
-            }
-        }
+            let beyond = coming.end.min(next).saturating_sub(at);
+            each(at, next, self.live_in(place) + beyond as u64);
+            coming = coming.or(place, granule_end(at, shift));
+        });
     }
 
     /// Returns the block that begins before the granule of this address and extends into the
@@ -528,6 +521,11 @@ impl Table {
     pub fn after_fork(&self) {
         self.lock.unlock();
     }
+}
+
+/// Returns the end of the granule of an address.
+fn granule_end(address: usize, shift: u32) -> usize {
+    ((address >> shift) + 1) << shift
 }
 
 /// Returns the overhang word of a block ([`Overhang`]).

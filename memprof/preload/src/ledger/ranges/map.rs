@@ -195,35 +195,14 @@ impl Map {
     }
 
     /// Makes `to` the owner of what components of which `from` returns true have mapped between two
-    /// addresses, unless a call is about to move it.
+    /// addresses, unless a call is about to move it. `enter` is [`Self::insert`], or [`Self::renew`] for
+    /// memory that `to` had mapped before.
     pub fn give(
         &mut self,
-        start: usize,
-        end: usize,
-        from: impl Fn(Component) -> bool,
-        to: Component,
-    ) {
-        self.give_by(Self::insert, (start, end), from, to);
-    }
-
-    /// Does what [`Self::give`] does for memory that `to` had mapped before, so that it does not count
-    /// as mapped again.
-    pub fn give_back(
-        &mut self,
-        start: usize,
-        end: usize,
-        from: impl Fn(Component) -> bool,
-        to: Component,
-    ) {
-        self.give_by(Self::renew, (start, end), from, to);
-    }
-
-    fn give_by(
-        &mut self,
-        enter: fn(&mut Self, Piece),
         (start, end): (usize, usize),
         from: impl Fn(Component) -> bool,
         to: Component,
+        enter: fn(&mut Self, Piece),
     ) {
         let mut at = start;
         while let Some(piece) = self.next(at).filter(|piece| piece.start < end) {

@@ -213,10 +213,10 @@ fn memory_that_is_given_changes_its_owner_alone() {
     map.insert(piece(0, 10, 1, Kind::Private));
     map.insert(piece(10, 20, 2, Kind::Private));
     map.insert(piece(20, 30, 1, Kind::Stack));
-    map.give(5, 40, |owner| owner == Component(1), Component(3));
+    map.give((5, 40), |owner| owner == Component(1), Component(3), Map::insert);
     let owned = [1, 2, 3].map(|owner| map.owned(Component(owner)));
     assert_eq!(owned, [5, 10, 5], "neither other owners' memory nor stacks");
-    map.give_back(5, 40, |owner| owner == Component(3), Component(1));
+    map.give((5, 40), |owner| owner == Component(3), Component(1), Map::renew);
     assert_eq!([1, 2, 3].map(|owner| map.owned(Component(owner))), [10, 10, 0]);
     let mapped = [1, 3].map(|owner| map.mapped(Component(owner)));
     assert_eq!(mapped, [10, 5], "what is given back is not mapped again");

@@ -71,24 +71,26 @@ pub fn found(start: usize, length: usize, owner: Component) {
 
 /// Makes `to` the owner of whole pages that components of which `from` returns true have mapped.
 pub fn give(start: usize, length: usize, from: impl Fn(Component) -> bool, to: Component) {
-    let (start, end) = whole_pages(start, length);
-    if start < end {
-        with(|map| map.give(start, end, from, to));
-    }
+    give_pages(start, length, from, to, map::Map::insert);
 }
 
 /// Does what [`give`] does for memory that `to` had mapped before.
 pub fn give_back(start: usize, length: usize, from: impl Fn(Component) -> bool, to: Component) {
-    let (start, end) = whole_pages(start, length);
-    if start < end {
-        with(|map| map.give_back(start, end, from, to));
-    }
+    give_pages(start, length, from, to, map::Map::renew);
 }
 
-/// Returns the first address and the end of the pages within a range.
-fn whole_pages(start: usize, length: usize) -> (usize, usize) {
+fn give_pages(
+    start: usize,
+    length: usize,
+    from: impl Fn(Component) -> bool,
+    to: Component,
+    enter: fn(&mut map::Map, Piece),
+) {
     let mask = kernel::page() - 1;
-    (start.saturating_add(mask) & !mask, start.saturating_add(length) & !mask)
+    let (start, end) = (start.saturating_add(mask) & !mask, start.saturating_add(length) & !mask);
+    if start < end {
+        with(|map| map.give((start, end), from, to, enter));
+    }
 }
 
 /// Announces that the addresses are about to be unmapped; [`left`] must follow. Until then they

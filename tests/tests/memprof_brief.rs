@@ -154,10 +154,16 @@ fn memory_no_sample_saw_is_named_in_all_reports() -> Result<()> {
     Ok(())
 }
 
-/// Runs a program without MPI under `memprof run`, and returns its report.
+/// Runs a program without MPI under `memprof run`, and returns its report. No sample is left out
+/// for its cost.
 fn job_of(folder: &Path, program: &Path, arguments: &[&str]) -> Result<Value> {
+    job_with(&["--max-overhead", "100"], folder, program, arguments)
+}
+
+fn job_with(options: &[&str], folder: &Path, program: &Path, arguments: &[&str]) -> Result<Value> {
     let mut command = Command::new(Checkout::find()?.program("memprof")?);
-    command.args(["run", "--quiet", "--max-overhead", "100", "-o"]).arg(folder.join("traces"));
+    command.args(["run", "--quiet"]).args(options).arg("-o").arg(folder.join("traces"));
+    command.env_remove("MEMPROF_MAX_OVERHEAD");
     let output = command.arg("--").arg(program).args(arguments).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(serde_json::from_str(&report(folder, &["--json"])?)?)
@@ -374,7 +380,32 @@ fn brief_run_of_python_is_seen_but_for_a_tenth() -> Result<()> {
     Ok(())
 }
 
+/// The interval is the cost of a sample divided by the budget, whatever a sample costs here.
+fn samples_without_options_keep_to_three_thousandths() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let work = ["-c", "import time; data = bytearray(30000000); time.sleep(1.2)"];
+    let sampler_with = |options: &[&str]| -> Result<[u64; 3]> {
+        let job = job_with(options, folder.path(), Path::new("python3"), &work)?;
+        let text = report(folder.path(), &[])?;
+        ensure!(text.contains("% of a processor; "), "no cost of the sampler:\n{text}");
+        fs::remove_dir_all(folder.path().join("traces"))?;
+        let sampler = &job["nodes"][0]["ranks"][0]["sampler"];
+        let number = |name: &str| sampler[name].as_u64().with_context(|| sampler.to_string());
+        Ok([number("interval_ns")?, number("cpu_ns")?, number("full")?])
+    };
+    let [interval, spent, samples] = sampler_with(&[])?;
+    let cost = interval / 1000 * 3;
+    ensure!(
+        interval > 20_000_000 && cost <= spent && cost >= spent / samples.max(1) / 4,
+        "{cost} ns a sample by the interval, {spent} ns for {samples} samples"
+    );
+    let [all, ..] = sampler_with(&["--max-overhead", "100"])?;
+    ensure!(all < interval, "{all} ns with the whole processor, {interval} ns without options");
+    Ok(())
+}
+
 quo_tests::suite! {
+    samples_without_options_keep_to_three_thousandths
     memory_lent_by_mpi_peaks_as_the_users
     stacks_of_ending_threads_are_seen_before_they_go
     brief_peak_below_that_of_the_starter_is_seen

@@ -72,6 +72,11 @@ pub fn sites(trace: &Trace, names: &Names) -> (Vec<Object>, Vec<Site>) {
             })
             .collect();
         let component = names.component(row.component as usize);
+        // The bytes of a stack are an estimate, those of its component are counted.
+        let counted = trace.summary.as_ref().and_then(|it| it.rows.get(row.component as usize));
+        let [most, most_at_peak] = counted
+            .filter(|counted| counted.owned_peak > 0)
+            .map_or([u64::MAX; 2], |counted| [counted.owned_peak, counted.owned_at_peak]);
         let is_applications = |frame: &&Frame| {
             (owners.get(frame.object as usize))
                 .is_some_and(|owner| *owner != component && is_applications(owner))
@@ -82,14 +87,53 @@ pub fn sites(trace: &Trace, names: &Names) -> (Vec<Object>, Vec<Site>) {
             allocated_for: frames.iter().find(is_applications).copied().filter(|_| in_library),
             frames,
             component,
-            live: row.live,
-            peak: row.peak,
-            peak_max: row.peak,
-            at_peak: row.at_peak,
+            live: row.live.min(most),
+            peak: row.peak.min(most),
+            peak_max: row.peak.min(most),
+            at_peak: row.at_peak.min(most_at_peak),
             total: row.total,
             processes: 1,
             course: course(trace, &row.moments),
         }
     });
     (objects, sites.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memprof_trace::layout::{
+        ComponentRow, Geometry, Identity, SiteRow, SummaryHead, SummaryRow,
+    };
+    use memprof_trace::write::{Buffer, Writer};
+
+    #[test]
+    fn stack_holds_no_more_than_its_component() {
+        let mut memory = Buffer::new(1 << 20);
+        let geometry = Geometry::for_file(1 << 20).expect("a geometry");
+        let mut writer =
+            Writer::create(memory.bytes_mut(), &Identity::default(), &geometry).expect("a writer");
+        let counted = SummaryRow { owned_peak: 300, owned_at_peak: 200, ..SummaryRow::default() };
+        for component in [0, 1, 2_u16] {
+            writer.set_component(component, &ComponentRow::default());
+            let (live, peak, at_peak) = (100 << component, 5000, 4000);
+            let row = SiteRow {
+                component: component.into(),
+                live,
+                peak,
+                at_peak,
+                total: 9000,
+                ..SiteRow::default()
+            };
+            writer.set_site(0, component.into(), &row);
+        }
+        writer.publish_summary(&SummaryHead::default(), &[counted, counted, SummaryRow::default()]);
+        let trace = Trace::from_bytes(memory.bytes()).expect("a trace");
+        let (_, sites) = super::sites(&trace, &Names::of(&trace));
+        let found: Vec<_> = (sites.iter())
+            .map(|site| [site.live, site.peak, site.peak_max, site.at_peak, site.total])
+            .collect();
+        let uncounted = [400, 5000, 5000, 4000, 9000];
+        assert_eq!(found, [[100, 300, 300, 200, 9000], [200, 300, 300, 200, 9000], uncounted]);
+    }
 }

@@ -21,6 +21,12 @@ pub(crate) struct ProcessTable {
     started: u64,
     /// True if nodes were added that the launcher did not start with.
     took_new_nodes: bool,
+    /// True if processes have been on several nodes at once.
+    was_on_several_nodes: bool,
+    /// Units on such nodes, which have slots for them beyond the launcher's first ones.
+    on_new_nodes: Vec<u64>,
+    /// The slots of such nodes, if the launcher fails without slots.
+    new_slots: Vec<(String, u32)>,
     /// Why the launcher starts nothing any more.
     refusal: Option<String>,
 }
@@ -62,8 +68,10 @@ pub(crate) struct Limits {
 pub(crate) enum NewNodes {
     #[default]
     None,
-    /// One node, once, while all processes are on one node.
+    /// One node, once, while all processes are on one node and none has been on another.
     One,
+    /// As [`One`](Self::One), if the launcher ran on that node.
+    OneBesideLauncher,
     Any,
 }
 
@@ -77,15 +85,30 @@ impl NewNodes {
             _ => Self::None,
         }
     }
+
+    /// Returns the kind if the launcher is not on the node of rank 0, but a daemon of it.
+    pub(crate) fn apart_from_launcher(self) -> Self {
+        if self == Self::One { Self::OneBesideLauncher } else { self }
+    }
 }
 
 impl ProcessTable {
     pub(crate) fn launched(all: usize, limits: Limits) -> Self {
         let sources = (0..all).map(Source::Launched).collect();
-        let (lost, ended) = (Vec::new(), Vec::new());
         let launched = all as u64;
-        let (started, took_new_nodes, refusal) = (0, false, None);
-        Self { sources, launched, lost, ended, limits, started, took_new_nodes, refusal }
+        Self {
+            sources,
+            launched,
+            lost: Vec::new(),
+            ended: Vec::new(),
+            limits,
+            started: 0,
+            took_new_nodes: false,
+            was_on_several_nodes: false,
+            on_new_nodes: Vec::new(),
+            new_slots: Vec::new(),
+            refusal: None,
+        }
     }
 
     /// Number of processes counted, including the lost.
@@ -166,7 +189,9 @@ impl ProcessTable {
         }
         let all = self.count();
         let room = if is_named { self.limits.room_named } else { self.limits.room };
-        match room.filter(|&room| all + started > room && !self.took_new_nodes) {
+        let is_on_new = |source: &&Source| matches!(source, Source::Unit(unit) if self.on_new_nodes.contains(unit));
+        let room = room.map(|room| room + self.sources.iter().filter(is_on_new).count());
+        match room.filter(|&room| all + started > room) {
             None => Ok(()),
             Some(room) => Err(format!(
                 "{started} processes would be started before any of the {all} ends, and there are slots for {room}{}",
@@ -184,8 +209,14 @@ impl ProcessTable {
             NewNodes::Any => Ok(()),
             // The launcher does not survive another new node, even if the first one is gone.
             NewNodes::One if self.took_new_nodes => Err("this launcher takes a new node only once"),
-            NewNodes::One if new == 1 && nodes == 1 => Ok(()),
-            NewNodes::One => Err("this launcher takes one new node, while all ranks are on one"),
+            // It does not survive one after another of its nodes was returned, either.
+            NewNodes::One if new == 1 && nodes == 1 && !self.was_on_several_nodes => Ok(()),
+            NewNodes::One => Err(
+                "this launcher takes one new node, while all ranks are on one and have always been there",
+            ),
+            NewNodes::OneBesideLauncher => Err(
+                "this launcher takes a new node only from its own node: start mpirun on the node of rank 0",
+            ),
             NewNodes::None => Err("this launcher takes no nodes that are new to it"),
         }
     }
@@ -195,14 +226,20 @@ impl ProcessTable {
         self.took_new_nodes = true;
     }
 
+    /// Records the number of nodes that processes are on.
+    pub(crate) fn is_on(&mut self, nodes: usize) {
+        self.was_on_several_nodes |= nodes > 1;
+    }
+
     /// Returns true if processes can be spawned.
     pub(crate) fn can_start(&self) -> bool {
         self.limits.named > 0
     }
 
-    /// Slots of a host, if the program listed them.
+    /// Slots of a host, if the program listed them, or it was brought with them.
     pub(crate) fn slots_of(&self, host: &str) -> Option<u32> {
-        self.limits.slots.iter().find(|(name, _)| name == host).map(|(_, slots)| *slots)
+        let mut known = self.limits.slots.iter().chain(&self.new_slots);
+        known.find(|(name, _)| name == host).map(|(_, slots)| *slots)
     }
 
     /// The hosts with known slots.
@@ -238,8 +275,20 @@ impl ProcessTable {
 
     /// Updates the table after a committed resize.
     pub(crate) fn go_over(&mut self, resize: &ResizePlan) {
+        if resize.brought && self.limits.room.is_some() {
+            for (host, &size) in resize.hosts.iter().zip(&resize.units) {
+                let size = u32::try_from(size).unwrap_or(u32::MAX);
+                match self.new_slots.iter_mut().find(|(name, _)| name == host) {
+                    Some((_, slots)) => *slots += size,
+                    None => self.new_slots.push((host.clone(), size)),
+                }
+            }
+        }
         for &size in &resize.units {
             self.sources.extend(std::iter::repeat_n(Source::Unit(self.started), size));
+            if resize.brought {
+                self.on_new_nodes.push(self.started);
+            }
             self.started += 1;
         }
         let mut process = 0;
@@ -263,12 +312,44 @@ mod tests {
         for (new, nodes) in [(2, 1), (1, 2)] {
             assert!(of(NewNodes::One).check_new_nodes(new, nodes).is_err());
         }
-        assert!(of(NewNodes::None).check_new_nodes(1, 1).is_err());
+        for kind in [NewNodes::None, NewNodes::One.apart_from_launcher()] {
+            assert!(of(kind).check_new_nodes(1, 1).is_err());
+        }
+        assert_eq!(NewNodes::Any.apart_from_launcher(), NewNodes::Any);
+        for (kind, again) in [(NewNodes::One, false), (NewNodes::Any, true)] {
+            let mut processes = of(kind);
+            processes.is_on(2);
+            processes.is_on(1);
+            assert_eq!(processes.check_new_nodes(1, 1).is_ok(), again);
+        }
         for (kind, again) in [(NewNodes::One, false), (NewNodes::Any, true)] {
             let mut processes = of(kind);
             processes.takes_new_nodes();
             assert_eq!(processes.check_new_nodes(1, 1).is_ok(), again);
         }
+    }
+
+    #[test]
+    fn new_node_has_slots_for_its_own_processes_only() {
+        let limits =
+            Limits { most: 2, named: 9, room: Some(2), room_named: Some(2), ..Limits::default() };
+        let mut processes = ProcessTable::launched(1, limits);
+        processes.takes_new_nodes();
+        let brought = ResizePlan {
+            units: vec![2, 1],
+            hosts: vec!["n2".to_owned(); 2],
+            brought: true,
+            ..ResizePlan::default()
+        };
+        processes.go_over(&brought);
+        assert_eq!((processes.slots_of("n2"), processes.slots_of("n1")), (Some(3), None));
+        for is_named in [false, true] {
+            assert_eq!(processes.check_room(1, is_named), Ok(()), "the first node has a free slot");
+            let refused = processes.check_room(2, is_named).unwrap_err();
+            assert!(refused.contains("any of the 4 ends, and there are slots for 5"), "{refused}");
+        }
+        processes.go_over(&ResizePlan { gone: vec![1, 2, 3], ..ResizePlan::default() });
+        assert!(processes.check_room(1, true).is_ok() && processes.check_room(2, true).is_err());
     }
 
     #[test]

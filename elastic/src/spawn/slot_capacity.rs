@@ -60,6 +60,11 @@ impl LaunchEnvironment {
         }
     }
 
+    /// Returns true if a daemon of the launcher started the process, on another node than its own.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.is_apart
+    }
+
     pub(crate) fn to_bytes(self) -> [u8; 32] {
         let Self { is_apart, is_allocated, daemons, listed } = self;
         let words = [u64::from(is_apart), u64::from(is_allocated), daemons as u64, listed as u64];

@@ -70,7 +70,10 @@ fn launched(options: WorldOptions, limits: &WaitLimits<'_>) -> Result<World, Err
     let me = base.rank();
     let (hosts, mut trouble) =
         hosts.map_or_else(|error| (Vec::new(), error), |hosts| (hosts, String::new()));
-    let growth = options.limits(&back_end, base.size(), hosts);
+    let mut growth = options.limits(&back_end, base.size(), hosts);
+    if said.first().is_some_and(LaunchEnvironment::is_apart) {
+        growth.new_nodes = growth.new_nodes.apart_from_launcher();
+    }
     let most = growth.most;
     let mut coordinator = None;
     let mut directions = None;

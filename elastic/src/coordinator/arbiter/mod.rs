@@ -458,6 +458,7 @@ impl Arbiter {
         self.running = resize.new.iter().filter_map(|&process| resize.renumber(process)).collect();
         if let Some((hosts, places)) = places {
             (self.job.hosts, self.job.places) = (hosts, places);
+            self.processes.is_on(self.job.hosts.len());
             self.loads.keep(&self.job.hosts);
         }
         // Hosts have distinct names, and slots for the present ranks: it cannot fail.

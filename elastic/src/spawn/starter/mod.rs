@@ -1,6 +1,7 @@
 //! Spawns processes while the ranks continue: one spawn per unit, each of which is ready before any
 //! rank is notified.
 
+mod destination;
 mod disconnect;
 mod environment;
 mod hung_spawn;
@@ -29,6 +30,7 @@ pub(crate) use environment::wrapped;
 pub(crate) use hung_spawn::{Ended, HungSpawn, outlive};
 pub(crate) use launch_hosts::LaunchHosts;
 
+use destination::Destination;
 pub(crate) use process::SpawnHelper;
 use process::Starter;
 pub(crate) use program::own_command;
@@ -232,9 +234,9 @@ pub(crate) fn start(
     }
     for (unit, &processes) in resize.units.iter().enumerate() {
         goes_on(unit);
-        let host = resize.hosts.get(unit).map(String::as_str);
+        let destination = Destination::of(resize, unit);
         let marker = EnvMarker::new(number, unit);
-        match start_one(spawn_command, processes, host, resize.brought, &marker, starter) {
+        match start_one(spawn_command, processes, &destination, &marker, starter) {
             Ok(unit) => {
                 started.add(&unit.lives);
                 ready.push(unit);
@@ -251,19 +253,31 @@ pub(crate) fn start(
 fn start_one(
     spawn_command: &SpawnCommand,
     processes: usize,
-    host: Option<&str>,
-    is_new: bool,
+    destination: &Destination<'_>,
     marker: &EnvMarker,
     starter: Option<&Starter>,
 ) -> Result<Unit, Failure> {
     let mut info = spawn_command.info.clone();
     marker.put(quo_mpi::running(), &mut info);
-    if let Some(host) = host {
+    let host = destination.host();
+    if host.is_some() {
         info.retain(|(key, _)| key != "host");
-        let is_open_mpi = matches!(quo_mpi::running().family(), Family::OpenMpi);
-        let key = if is_new && is_open_mpi { "add-host" } else { "host" };
-        let name = if is_new { host.to_owned() } else { spawn_command.launchers_name(host)? };
-        info.push((key.to_owned(), spawn_command.host_key.value(&name, processes)));
+    }
+    let is_open_mpi = matches!(quo_mpi::running().family(), Family::OpenMpi);
+    match *destination {
+        Destination::Any => {}
+        Destination::Known(host) => {
+            let host = spawn_command.launchers_name(host)?;
+            info.push(("host".to_owned(), spawn_command.host_key.value(&host, processes)));
+        }
+        // Open MPI gives a node as many slots as the value says, one without a number.
+        Destination::New { host, all, is_first } if is_open_mpi => {
+            let key = if is_first { "add-host" } else { "host" };
+            info.push((key.to_owned(), HostKey::NameAndSlots.value(host, all)));
+        }
+        Destination::New { host, .. } => {
+            info.push(("host".to_owned(), HostKey::Name.value(host, processes)));
+        }
     }
     let failed = |reason: String| Failure::from(Cause::new(CauseKind::SpawnFailed, reason));
     let refused = |error: &dyn std::fmt::Display| {

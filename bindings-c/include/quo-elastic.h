@@ -173,7 +173,7 @@ typedef struct QUO_world_options_t {
         control. */
     const char *control_folder;
     /** How nodes are gained and returned with ranks in a job of Slurm; ignored elsewhere. NULL:
-        without Slurm. */
+        without Slurm, unless the launch has set QUO_ELASTIC_SLURM=1. */
     const QUO_slurm_options_t *slurm;
     /** Nonzero: the job ends when a rank has ended without QUO_world_end(): killed, crashed, or by exit().
         MPI waits for it forever in a collective call, and not every launcher ends a job with a process

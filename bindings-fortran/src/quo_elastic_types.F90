@@ -227,7 +227,8 @@ module quo_elastic_types
     character(len=:, kind=c_char), allocatable :: spawn_info
     !> The folder of the control socket; only with `control`.
     character(len=:, kind=c_char), allocatable :: control_folder
-    !> How nodes are gained and returned with ranks in a job of Slurm; not allocated: without Slurm.
+    !> How nodes are gained and returned with ranks in a job of Slurm; not allocated: without Slurm, unless the
+    !> launch has set QUO_ELASTIC_SLURM=1.
     type(quo_slurm_options_t), allocatable :: slurm
     !> The job ends when a rank has ended without `quo_world_end`, as `quo-elastic.h` says.
     logical :: abort_on_death = .false.

@@ -31,6 +31,7 @@ const LIST: &str =
 ///
 /// `quo-elastic launch` sets the sizes and the name that a program leaves open, and passes
 /// them in `QUO_ELASTIC_RANKS` and `QUO_ELASTIC_NAME`; with a name the job has a control socket.
+/// With `--slurm` it also sets `QUO_ELASTIC_SLURM`, for [nodes of Slurm](crate::manager::slurm::Slurm).
 ///
 /// ```
 /// use elastic::WorldOptions;

@@ -40,7 +40,8 @@ use watch::{Task, Watch};
 /// Largest number of nodes in one growth.
 const MOST_NODES: u32 = 4096;
 
-/// Nodes of Slurm for the world: see the [module](self).
+/// Nodes of Slurm for the world: see the [module](self). If the program sets none, its world has one
+/// with `QUO_ELASTIC_SLURM=1` in the environment, as `quo-elastic launch --slurm` sets it.
 ///
 /// ```no_run
 /// use elastic::WorldOptions;
@@ -99,7 +100,12 @@ impl Slurm {
     /// Returns the manager for the job that this process runs in; `None` outside a job.
     #[must_use]
     pub fn of_this_job() -> Option<Self> {
-        let number = std::env::var(JOB_VARIABLE).ok()?.parse().ok()?;
+        Self::of_job(|name| std::env::var(name).ok())
+    }
+
+    /// Returns the manager for the job that these variables describe; `None` outside a job.
+    pub(crate) fn of_job(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let number = variable(JOB_VARIABLE)?.parse().ok()?;
         Some(Self::of(number, Options::default()))
     }
 

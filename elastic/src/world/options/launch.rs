@@ -2,6 +2,7 @@
 //! variables.
 
 use super::WorldOptions;
+use crate::manager::slurm::Slurm;
 use crate::manager::{ControlSocket, ScriptedPlan};
 use crate::model::place::{Allowed, Bounds};
 use crate::model::plan::PlanError;
@@ -14,6 +15,8 @@ const NAME: &str = "QUO_ELASTIC_NAME";
 const PLAN: &str = "QUO_ELASTIC_PLAN";
 /// File to which the events are appended.
 const LOG: &str = "QUO_ELASTIC_LOG";
+/// `1` if nodes are added and released through Slurm; without effect outside a job of Slurm.
+const SLURM: &str = "QUO_ELASTIC_SLURM";
 
 impl WorldOptions {
     /// Completes these options by the variables of the launch; what the program has set stays.
@@ -55,6 +58,16 @@ impl WorldOptions {
             && options.log.is_none()
         {
             options = options.log(path);
+        }
+        match given(SLURM).as_deref() {
+            None | Some("0") => {}
+            Some("1") => {
+                let has_one = options.managers.iter().any(|manager| manager.name() == "slurm");
+                if let Some(slurm) = Slurm::of_job(variable).filter(|_| !has_one) {
+                    options = options.manager(slurm);
+                }
+            }
+            Some(text) => return Err(format!("{SLURM}={text} is neither 1 nor 0")),
         }
         Ok(options)
     }
@@ -123,6 +136,25 @@ mod tests {
         assert!(path.contains("not the path of its file, \"plans/of the week\""), "{path}");
         let own = WorldOptions::new().log("own.json");
         assert!(given(own, "").unwrap().log.is_some_and(|log| log.ends_with("own.json")));
+    }
+
+    #[test]
+    fn program_without_a_manager_of_slurm_has_the_launchs() {
+        let given = |options: WorldOptions, text: &str, job: Option<&str>| {
+            let options = options.completed_by_launch(|variable| match variable {
+                SLURM => Some(text.to_owned()),
+                _ => job.filter(|_| variable == "SLURM_JOB_ID").map(str::to_owned),
+            });
+            options.map(|options| options.managers.len())
+        };
+        let own = || WorldOptions::new().manager(Slurm::of_job(|_| Some("7".to_owned())).unwrap());
+        assert_eq!(given(WorldOptions::new(), "1", Some("7")), Ok(1));
+        assert_eq!(given(own(), "1", Some("7")), Ok(1), "one manager");
+        for (text, job) in [("1", None), ("0", Some("7")), ("", Some("7"))] {
+            assert_eq!(given(WorldOptions::new(), text, job), Ok(0), "{text}");
+        }
+        let wrong = given(WorldOptions::new(), "yes", Some("7")).unwrap_err();
+        assert_eq!(wrong, "QUO_ELASTIC_SLURM=yes is neither 1 nor 0");
     }
 
     #[test]

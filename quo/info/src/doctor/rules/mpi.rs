@@ -57,6 +57,10 @@ fn launch(facts: &Facts, found: &mut Collector, mpi: Option<&Mpi>) {
         found.add("openmpi-slots", refusal.clone());
     }
     found.each(facts, "world-slots", |process| {
+        // New nodes bring slots.
+        if process.variable("QUO_ELASTIC_SLURM") == Some("1") {
+            return None;
+        }
         let most =
             process.variable("QUO_ELASTIC_RANKS")?.split_once("..")?.1.parse::<u64>().ok()?;
         let slots = process.variable("OMPI_UNIVERSE_SIZE")?.parse::<u64>().ok()?;
@@ -257,5 +261,10 @@ mod tests {
         };
         assert_eq!(recognised(world("4")), ["world-slots"]);
         assert_eq!(recognised(world("8")), [""; 0]);
+        let with_new_nodes = |facts: &mut Facts| {
+            world("4")(facts);
+            set(facts, "QUO_ELASTIC_SLURM", "1");
+        };
+        assert_eq!(recognised(with_new_nodes), [""; 0]);
     }
 }

@@ -35,13 +35,14 @@ const OTHERS: [&str; 23] = [
     "MEMPROF_RECORD",
 ];
 /// Further ones.
-const FURTHER: [&str; 9] = [
+const FURTHER: [&str; 10] = [
     "MEMPROF_STACKS",
     "MEMPROF_SYNC_INTERVAL",
     "QUO_ELASTIC_LOG",
     "QUO_ELASTIC_NAME",
     "QUO_ELASTIC_PLAN",
     "QUO_ELASTIC_RANKS",
+    "QUO_ELASTIC_SLURM",
     "QUO_LIBRARY",
     "QUO_MPI_RUN_PATH",
     "QUO_ROOT",

@@ -98,8 +98,8 @@ pub enum Command {
     /// It is a step of the job that has the node.
     #[command(
         hide = true,
-        after_help = "With `mpirun --enable-recovery --mca routed direct --mca plm rsh --mca \
-        plm_rsh_agent \"quo-elastic slurm-agent\" ...` Open MPI 4 goes on when a node goes back to Slurm."
+        after_help = "`quo-elastic launch --slurm` gives launchers this command in place of a remote \
+        shell; `--show` prints how."
     )]
     SlurmAgent {
         /// Options of remote shells (ignored), a host, and a command

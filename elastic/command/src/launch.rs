@@ -3,10 +3,11 @@
 
 use std::ffi::OsString;
 use std::os::unix::{fs::OpenOptionsExt, process::CommandExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 mod restart;
+mod slurm;
 mod watch;
 
 use anyhow::{Context, Result, bail};
@@ -18,21 +19,24 @@ use crate::output::{complain, say};
 /// Starts an elastic program
 #[derive(Clone, Debug, Args)]
 pub struct Launch {
-    /// The fewest and the most ranks; the job starts with the fewest
+    /// Fewest and most ranks; the job starts with the fewest
     #[arg(short = 'n', value_name = "MIN..MAX", value_parser = ranks)]
     ranks: Ranks,
     /// Hosts with slots, such as n1:8,n2:8 [default: this host, or the allocation]
     #[arg(long, value_name = "HOSTS", value_delimiter = ',', value_parser = host)]
     hosts: Vec<(String, u32)>,
-    /// Name of the job for `quo-elastic`, unless the program sets one
+    /// Name of the job, unless the program sets one
     #[arg(long)]
     name: Option<String>,
-    /// File with a plan of sizes, unless the program sets one
+    /// Plan of sizes, unless the program sets one
     #[arg(long, value_name = "FILE", value_parser = plan_text)]
     plan: Option<String>,
     /// File to append events to, unless the program sets one
     #[arg(long, value_name = "FILE", value_parser = absolute)]
     log: Option<String>,
+    /// Add and return nodes of Slurm, inside a job of Slurm
+    #[arg(long)]
+    slurm: bool,
     /// Launch all processes now and park the spare ones
     #[arg(long)]
     parked: bool,
@@ -218,7 +222,12 @@ pub fn run(launch: &Launch) -> Result<u8> {
     if let Some(log) = launch.log.as_deref().filter(|_| is_here(launch, &variable)) {
         can_append(Path::new(log)).with_context(|| format!("launch: cannot write --log {log}"))?;
     }
-    let plan = plan(launch, &mpi, cpus, &variable)?;
+    let own = match launch.slurm {
+        true => std::env::current_exe().context("launch: finding this program for --slurm")?,
+        false => PathBuf::new(),
+    };
+    let machine = Machine { cpus, own: &own, variable: &variable };
+    let plan = plan(launch, &mpi, &machine)?;
     if let Some(limit) = &plan.limit {
         complain(limit);
     }
@@ -227,7 +236,7 @@ pub fn run(launch: &Launch) -> Result<u8> {
         return Ok(0);
     }
     if launch.restarts > 0 {
-        return restart::run(launch, &mpi, &|launch| self::plan(launch, &mpi, cpus, &variable));
+        return restart::run(launch, &mpi, &|launch| self::plan(launch, &mpi, &machine));
     }
     Err(command(&plan).exec()).with_context(|| format!("launch: cannot run {shown}"))
 }
@@ -252,7 +261,7 @@ fn text_of(plan: &Plan) -> String {
     for (name, value) in &plan.variables {
         text += &format!("{name}={} ", quoted(value));
     }
-    let words: Vec<_> = plan.words.iter().map(|word| word.to_string_lossy()).collect();
+    let words: Vec<_> = plan.words.iter().map(|word| quoted(&word.to_string_lossy())).collect();
     text += &format!("{}\n", words.join(" "));
     for reason in &plan.reasons {
         text += &format!("- {reason}\n");
@@ -260,14 +269,19 @@ fn text_of(plan: &Plan) -> String {
     text
 }
 
-/// Decides what to start on a machine with so many CPUs.
-fn plan(
-    launch: &Launch,
-    mpi: &Mpi,
+/// What a plan depends on besides the options and the MPI.
+struct Machine<'a> {
     cpus: u32,
-    variable: &dyn Fn(&str) -> Option<String>,
-) -> Result<Plan> {
+    /// The path of this program.
+    own: &'a Path,
+    variable: &'a dyn Fn(&str) -> Option<String>,
+}
+
+/// Decides what to start.
+fn plan(launch: &Launch, mpi: &Mpi, machine: &Machine<'_>) -> Result<Plan> {
     let Ranks { min, max } = launch.ranks;
+    let variable = machine.variable;
+    let job = launch.slurm.then(|| slurm::job(launch, mpi, variable)).transpose()?;
     let slots: u32 = launch.hosts.iter().map(|(_, slots)| slots).sum();
     if !launch.hosts.is_empty() && slots < max {
         bail!("launch: {max} ranks are asked for, the hosts have {slots} slots");
@@ -290,21 +304,23 @@ fn plan(
         // The program decides at which thread level MPI begins.
         (false, _) => format!(
             "{}: {min} processes are launched, up to {} are started later, if the program begins MPI with \
-             MPI_THREAD_MULTIPLE; else use --parked",
+             MPI_THREAD_MULTIPLE{}",
             mpi.name(),
-            max - min
+            max - min,
+            if launch.slurm { "" } else { "; else use --parked" }
         ),
     });
     plan.words(&["-n", &processes.to_string()]);
     let here = is_here(launch, variable);
-    let crowded = here && max > cpus;
-    if launch.hosts.is_empty() {
+    let crowded = here && max > machine.cpus;
+    if launch.hosts.is_empty() && !launch.slurm {
         plan.limit = allocated_slots(variable).filter(|(_, slots)| *slots < max).map(|(name, slots)| {
             format!("launch: the allocation has {slots} slots ({name}): without more nodes the job cannot reach {max} ranks")
         });
     }
     plan.variable("QUO_ELASTIC_RANKS", format!("{min}..{max}"));
-    if let Some(name) = &launch.name {
+    // Nodes are asked for by the name of the job.
+    if let Some(name) = launch.name.as_ref().or(job.as_ref()) {
         plan.variable("QUO_ELASTIC_NAME", name.clone());
         plan.because(format!("the job is known to quo-elastic as {name}"));
     }
@@ -318,6 +334,9 @@ fn plan(
         let list: Vec<String> =
             launch.hosts.iter().map(|(name, slots)| format!("{name}:{slots}")).collect();
         plan.variable("QUO_ELASTIC_HOSTS", list.join(","));
+    }
+    if launch.slurm {
+        slurm::add(&mut plan, mpi, machine.own)?;
     }
     match mpi {
         Mpi::Open { version } => open_mpi(&mut plan, launch, *version, (max, crowded, here)),
@@ -410,172 +429,4 @@ fn hydra(plan: &mut Plan, launch: &Launch, mpi: &Mpi, crowded: bool) {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        launch: Launch,
-    }
-
-    fn planned(version: &str, line: &str, set: &[(&str, &str)]) -> Result<String> {
-        let words = ["launch"].into_iter().chain(line.split(' '));
-        let launch = Line::try_parse_from(words)?.launch;
-        let variable = |name: &str| {
-            let found = set.iter().find(|(known, _)| *known == name);
-            found.map(|(_, value)| (*value).to_owned())
-        };
-        let mpi = Mpi::of(version).expect("a known MPI");
-        let plan = plan(&launch, &mpi, 4, &variable)?;
-        Ok(text_of(&plan) + plan.limit.as_deref().unwrap_or_default())
-    }
-
-    const OPEN_MPI_4: &str = "mpirun (Open MPI) 4.1.4\n\nReport bugs";
-    const OPEN_MPI_5: &str = "mpirun (Open MPI) 5.0.7\n\nReport bugs";
-    const MPICH_5: &str =
-        "HYDRA build details:\n    Version:                                 5.0.2\n";
-    const MPICH_4: &str =
-        "HYDRA build details:\n    Version:                                 4.0.2\n";
-    const INTEL: &str = "Intel(R) MPI Library for Linux* OS, Version 2021.18 Build 20260101\n";
-
-    #[test]
-    fn each_mpi_gets_its_own_words() {
-        for (version, line, set, expected) in [
-            (
-                OPEN_MPI_4,
-                "-n 2..4 ./app --own",
-                &[][..],
-                "QUO_ELASTIC_RANKS=2..4 PMIX_MCA_gds=hash mpirun -n 2 --host localhost:4 -x QUO_ELASTIC_RANKS ./app --own\n",
-            ),
-            (
-                OPEN_MPI_5,
-                "-n 2..8 ./app",
-                &[],
-                "QUO_ELASTIC_RANKS=2..8 OMPI_MCA_btl_tcp_disable_family=6 OMPI_MCA_mpi_yield_when_idle=1 mpirun -n 2 \
-                 --host localhost:8 --map-by :oversubscribe --bind-to none -x QUO_ELASTIC_RANKS ./app\n",
-            ),
-            (
-                MPICH_5,
-                "-n 2..4 --name heat ./app",
-                &[],
-                "QUO_ELASTIC_RANKS=2..4 QUO_ELASTIC_NAME=heat mpirun -n 2 ./app\n",
-            ),
-            (MPICH_4, "-n 2..4 ./app", &[], "QUO_ELASTIC_RANKS=2..4 mpirun -n 4 ./app\n"),
-            (INTEL, "-n 2..4 ./app", &[], "QUO_ELASTIC_RANKS=2..4 mpirun -n 4 ./app\n"),
-            (
-                INTEL,
-                "-n 2..4 ./app",
-                &[("I_MPI_SPAWN", "on")],
-                "QUO_ELASTIC_RANKS=2..4 mpirun -n 2 ./app\n",
-            ),
-            (
-                MPICH_5,
-                "-n 1..8 --parked --hosts n1:4,n2:4 ./app",
-                &[],
-                "QUO_ELASTIC_RANKS=1..8 QUO_ELASTIC_HOSTS=n1:4,n2:4 mpirun -n 8 -hosts n1:4,n2:4 ./app\n",
-            ),
-            (
-                OPEN_MPI_4,
-                "-n 2..400 ./app",
-                &[("SLURM_JOB_ID", "7")],
-                "QUO_ELASTIC_RANKS=2..400 PMIX_MCA_gds=hash mpirun -n 2 -x QUO_ELASTIC_RANKS ./app\n",
-            ),
-        ] {
-            let text = planned(version, line, set).unwrap();
-            assert!(text.starts_with(expected), "{text}\nwanted {expected}");
-        }
-    }
-
-    #[test]
-    fn reasons_say_what_cannot_be_spawned() {
-        let text = planned(MPICH_4, "-n 2..4 ./app", &[]).unwrap();
-        assert!(text.contains("- MPICH 4.0.2: MPICH 4 cannot start processes, so 4"), "{text}");
-        let text = planned(OPEN_MPI_4, "-n 2..4 ./app", &[]).unwrap();
-        assert!(text.contains("- Open MPI 4.1.4: 2 processes are launched, up to 2"), "{text}");
-    }
-
-    #[test]
-    fn plan_and_log_are_variables_of_the_ranks() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("plan");
-        std::fs::write(&file, "at 3: size 2\nafter 5s: grow 1 # more\n").unwrap();
-        let line = format!("-n 1..4 --plan {} --log events.json ./app", file.display());
-        let text = planned(OPEN_MPI_4, &line, &[]).unwrap();
-        assert!(text.contains("PLAN='at 3: size 2\nafter 5s: grow 1 # more' "), "{text}");
-        let log = std::path::absolute("events.json").unwrap();
-        assert!(text.contains(&format!("QUO_ELASTIC_LOG={} ", log.display())), "{text}");
-        assert!(text.contains("-x QUO_ELASTIC_PLAN -x QUO_ELASTIC_LOG ./app"), "{text}");
-        std::fs::write(&file, "at 3: size two\n").unwrap();
-        let wrong = planned(OPEN_MPI_4, &line, &[]).unwrap_err().to_string();
-        assert!(wrong.contains("--plan") && wrong.contains("line 1, column 12"), "{wrong}");
-        let missing = planned(OPEN_MPI_4, "-n 1..4 --plan no/such ./app", &[]).unwrap_err();
-        assert!(missing.to_string().contains("No such file"), "{missing}");
-    }
-
-    #[test]
-    fn plan_longer_than_a_variable_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("plan");
-        let line = format!("-n 1..4 --plan {} ./app", file.display());
-        // Few steps in long lines: their number has a limit, too.
-        let step = format!("{:<39}\n", "at 3: size 2");
-        let steps = LONGEST_PLAN / step.len();
-        std::fs::write(&file, step.repeat(steps)).unwrap();
-        planned(OPEN_MPI_4, &line, &[]).unwrap();
-        std::fs::write(&file, step.repeat(steps + 2)).unwrap();
-        let long = planned(OPEN_MPI_4, &line, &[]).unwrap_err().to_string();
-        assert!(long.contains("a variable of the ranks at most 131054: shorten"), "{long}");
-    }
-
-    #[test]
-    fn log_that_cannot_be_written_is_found() {
-        let folder = tempfile::tempdir().unwrap();
-        can_append(&folder.path().join("events")).unwrap();
-        assert!(!folder.path().join("events").exists());
-        std::fs::write(folder.path().join("events"), "one\n").unwrap();
-        can_append(&folder.path().join("events")).unwrap();
-        let pipe = folder.path().join("pipe");
-        let kind = rustix::fs::FileType::Fifo;
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            &pipe,
-            kind,
-            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
-            0,
-        )
-        .unwrap();
-        for wrong in ["", "none/events", "events/more", "pipe"] {
-            assert!(can_append(&folder.path().join(wrong)).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn numbers_that_do_not_fit_are_refused() {
-        for line in
-            ["-n 8 ./app", "-n 4..2 ./app", "-n 0..2 ./app", "-n 1..2 --hosts n1 ./app", "-n 1..2"]
-        {
-            assert!(planned(OPEN_MPI_4, line, &[]).is_err(), "{line}");
-        }
-        let error = planned(OPEN_MPI_4, "-n 2..9 --hosts n1:4,n2:4 ./app", &[]).unwrap_err();
-        assert_eq!(error.to_string(), "launch: 9 ranks are asked for, the hosts have 8 slots");
-    }
-
-    #[test]
-    fn allocation_smaller_than_the_largest_size_is_said() {
-        for (line, name, value, slots) in [
-            ("-n 2..12 ./app", "SLURM_TASKS_PER_NODE", "4(x2),3", Some(11)),
-            ("-n 2..11 ./app", "SLURM_TASKS_PER_NODE", "4(x2),3", None),
-            ("-n 2..9 --parked ./app", "PBS_NP", "8", Some(8)),
-            ("-n 2..8 --hosts n1:8 ./app", "LSB_DJOB_NUMPROC", "4", None),
-            ("-n 2..8 ./app", "SLURM_TASKS_PER_NODE", "several", None),
-        ] {
-            let text = planned(OPEN_MPI_4, line, &[("SLURM_JOB_ID", "7"), (name, value)]).unwrap();
-            let said = slots.map(|slots| format!("the allocation has {slots} slots ({name})"));
-            assert!(said.as_ref().is_none_or(|said| text.contains(said)), "{text}");
-            assert_eq!(said.is_some(), text.contains("cannot reach"), "{text}");
-        }
-    }
-}
+mod tests;

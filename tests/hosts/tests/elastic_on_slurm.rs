@@ -2,8 +2,7 @@
 //! neither job leaves anything behind.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -21,10 +20,15 @@ const TESTS: &[Test] = &[
     ("growth_refused_by_slurm_leaves_the_job_unchanged", refused),
     ("job_ends_with_ranks_on_a_second_jobs_node", ends_grown),
     ("a_job_that_dies_leaves_no_job_behind", dies),
+    ("unchanged_program_under_launch_slurm_gains_and_returns_a_node", launched),
+    ("new_node_for_ranks_apart_from_mpirun_is_refused", apart),
 ];
 
 /// Tests with MPICH, whose launcher keeps running while nodes are added and given back.
-const CYCLES: &[Test] = &[("twenty_nodes_come_and_go_in_one_job", twenty_cycles)];
+const CYCLES: &[Test] = &[
+    ("twenty_nodes_come_and_go_in_one_job", twenty_cycles),
+    ("unchanged_program_under_launch_slurm_gains_and_returns_a_node", launched),
+];
 
 /// Limit for anything that a test waits for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -41,14 +45,17 @@ fn main() -> ExitCode {
     suite::run_within(Duration::from_secs(600), tests, why_not().or(obstacle))
 }
 
-/// A job of the example `controlled`, with one rank on the first node.
+/// A job with one rank on the first node.
 struct Elastic<'a> {
     slurm: &'a Slurm,
     folder: tempfile::TempDir,
     number: String,
+    /// Its name for `quo-elastic`.
+    name: String,
 }
 
 impl<'a> Elastic<'a> {
+    /// Starts the example `controlled`.
     fn start(slurm: &'a Slurm, nodes: usize, minutes: u32) -> Result<Elastic<'a>> {
         let program = Checkout::find()?.program("examples/controlled")?;
         Self::start_program(slurm, &format!("{} test 1", program.display()), "", nodes, minutes)
@@ -69,26 +76,58 @@ impl<'a> Elastic<'a> {
         // mpirun knows its own node by its host name, and the others by their Slurm names.
         let others = (1..nodes).map(|index| format!(",{}:1", slurm.node(index)));
         let hosts = format!("{}:1{}", own(0), others.collect::<String>());
-        let agent = format!("{} slurm-agent", checkout.program("quo-elastic")?.display());
+        let agent = checkout.program("quo-elastic")?;
         let launcher = Launcher::find()?;
         let words = match launcher.family() {
-            Family::Mpich => {
-                // The option takes a program without arguments.
-                let file = folder.path().join("agent");
-                fs::write(&file, format!("#!/bin/sh\nexec {agent} \"$@\"\n"))?;
-                fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
-                format!("-launcher ssh -launcher-exec {} -n 1", file.display())
-            }
+            Family::Mpich => format!("-launcher rsh -launcher-exec {} -n 1", agent.display()),
             _ => format!(
                 "--enable-recovery --mca routed direct --bind-to none --mca ras ^slurm --host {hosts} \
-                 --mca plm rsh --mca plm_rsh_agent '{agent}' -np 1"
+                 --mca plm rsh --mca plm_rsh_agent '{} slurm-agent' -np 1",
+                agent.display()
             ),
         };
+        let folder_name = folder.path().display();
         let script = format!(
-            "#!/bin/sh\ncd {folder}\nexec {launcher} {words} {program} {folder} {more}\n",
-            folder = folder.path().display(),
+            "exec {launcher} {words} {program} {folder_name} {more}",
             launcher = launcher.program().display(),
         );
+        let options = [format!("--nodes={nodes}"), format!("--time={minutes}")];
+        Self::submit(slurm, folder, &script, Some("test"), &options)
+    }
+
+    /// Starts a program by `quo-elastic launch` on one node, which is also the launcher's own one.
+    fn launch(slurm: &'a Slurm, program: &Path, is_own: bool) -> Result<Elastic<'a>> {
+        slurm.free()?;
+        let folder = tempfile::tempdir()?;
+        let launcher = Launcher::find()?;
+        let launch = format!(
+            "{command} launch --mpirun {mpirun} -n 1..4 --slurm --log {folder}/events -- {program} {folder}/stop",
+            command = Checkout::find()?.program("quo-elastic")?.display(),
+            mpirun = launcher.program().display(),
+            folder = folder.path().display(),
+            program = program.display(),
+        );
+        // Nodes have other names than their hosts here, and Open MPI knows its own one by the host's.
+        let script = match launcher.family() {
+            Family::OpenMpi4 if is_own => format!(
+                "exec unshare --uts sh -c 'hostname $SLURMD_NODENAME && exec \"$@\"' sh {launch}"
+            ),
+            _ => format!("exec {launch}"),
+        };
+        let options = ["--nodes=1", "--time=30"].map(str::to_owned);
+        Self::submit(slurm, folder, &script, None, &options)
+    }
+
+    /// Submits a script, and waits until its program is ready. Without a name the job has its number
+    /// in Slurm.
+    fn submit(
+        slurm: &'a Slurm,
+        folder: tempfile::TempDir,
+        script: &str,
+        name: Option<&str>,
+        options: &[String],
+    ) -> Result<Elastic<'a>> {
+        let script = format!("#!/bin/sh\ncd {}\n{script}\n", folder.path().display());
         let file = folder.path().join("script");
         fs::write(&file, script)?;
         let mut command = slurm.command("sbatch");
@@ -97,20 +136,21 @@ impl<'a> Elastic<'a> {
             ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
             ("OMPI_MCA_btl_vader_single_copy_mechanism", "none"),
             ("PMIX_MCA_gds", "hash"),
-            ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
             ("OMPI_MCA_oob_tcp_if_include", quo_hosts::SUBNET),
             ("OMPI_MCA_btl_tcp_if_include", quo_hosts::SUBNET),
+            ("HYDRA_LAUNCHER_EXTRA_ARGS", "slurm-agent"),
             ("ELASTIC_MOST", "4"),
         ] {
             command.env(name, value);
         }
-        command.env_remove("QUO_TOPOLOGY").arg("--parsable").arg(format!("--nodes={nodes}"));
-        command.arg(format!("--nodelist={}", slurm.node(0))).arg(format!("--time={minutes}"));
+        command.env("QUO_ELASTIC_DIR", folder.path().join("sockets")).env_remove("QUO_TOPOLOGY");
+        command.arg("--parsable").arg(format!("--nodelist={}", slurm.node(0))).args(options);
         command.arg("--output").arg(folder.path().join("output")).arg(&file);
         let submitted = command.output()?;
         ensure!(submitted.status.success(), "{submitted:?}");
         let number = String::from_utf8(submitted.stdout)?.trim().to_owned();
-        let job = Elastic { slurm, folder, number };
+        let name = name.map_or(number.clone(), str::to_owned);
+        let job = Elastic { slurm, folder, number, name };
         job.until("it is ready", || Ok(job.output().contains("ready\n")))?;
         Ok(job)
     }
@@ -126,7 +166,7 @@ impl<'a> Elastic<'a> {
     /// Runs the command and returns its output and its exit status.
     fn tell(&self, words: &[&str]) -> Result<(i32, String)> {
         let mut command = std::process::Command::new(Checkout::find()?.program("quo-elastic")?);
-        command.arg(words[0]).arg("test").args(&words[1..]);
+        command.arg(words[0]).arg(&self.name).args(&words[1..]);
         let output = command.env("QUO_ELASTIC_DIR", self.file("sockets")).output()?;
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8_lossy(&said).into_owned();
@@ -243,6 +283,47 @@ fn languages() -> Result<()> {
     slurm.down()
 }
 
+/// Compiles a program that leaves its sizes, its name and Slurm to the launch.
+fn left_open(folder: &tempfile::TempDir) -> Result<PathBuf> {
+    Checkout::find()?.compile_c("tests/programs/elastic_left_open.c", folder.path(), &[])
+}
+
+fn launched() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = left_open(&folder)?;
+    let slurm = slurm("launched")?;
+    let job = Elastic::launch(&slurm, &program, true)?;
+    job.told(&["grow", "2", "--nodes", "1", "--wait"], 0)?;
+    let all = jobs(&slurm)?;
+    ensure!(all.len() == 2, "{all:?}");
+    let status = job.told(&["status"], 0)?;
+    ensure!(status.contains(": 3 of ") && status.contains("sizes: 1 to 4"), "{status}");
+    if Launcher::find()?.family() == Family::OpenMpi4 {
+        // The launcher would start nothing any more if it was asked for a fourth slot.
+        let (_, _, node) =
+            all.iter().find(|(number, ..)| *number != job.number).context("a job")?;
+        let said = job.told(&["grow", "1", "--on", node, "--wait"], 3)?;
+        ensure!(said.contains("0 are free on the named hosts"), "{said}");
+    }
+    job.told(&["shrink", "2", "--wait"], 0)?;
+    job.until("the node is back", || Ok(jobs(&slurm)?.len() == 1))?;
+    ensure!(job.told(&["status"], 0)?.contains(": 1 of "), "{}", job.report());
+    job.stop()?;
+    slurm.down()
+}
+
+fn apart() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = left_open(&folder)?;
+    let slurm = slurm("apart")?;
+    let job = Elastic::launch(&slurm, &program, false)?;
+    let said = job.told(&["grow", "1", "--nodes", "1", "--wait"], 3)?;
+    ensure!(said.contains("start mpirun on the node of rank 0"), "{said}");
+    ensure!(jobs(&slurm)?.len() == 1, "{}", job.report());
+    job.stop()?;
+    slurm.down()
+}
+
 fn grows_and_shrinks() -> Result<()> {
     let slurm = slurm("grow")?;
     let job = Elastic::start(&slurm, 1, 30)?;
@@ -304,7 +385,9 @@ fn shrinks_in_place() -> Result<()> {
         Ok(is_smaller && busy(&slurm, 1).is_empty())
     };
     job.until("the node has gone back", is_back)?;
-    // The job continues with what it has, and can grow again.
+    // The job continues with what it has. Open MPI's launcher would end it over a new node.
+    let said = job.told(&["grow", "1", "--nodes", "1", "--wait"], 3)?;
+    ensure!(said.contains("have always been there"), "{said}");
     ensure!(job.told(&["status"], 0)?.starts_with("test: 1 of "));
     job.stop()?;
     slurm.down()

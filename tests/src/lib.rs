@@ -19,7 +19,8 @@
 //!
 //! floors: compilers < listener < selection < wait < stacks < suite < stopped_processes < library <
 //!     launcher < nodes < trace_invariants < checkout < installation < memprof < frames < leftovers <
-//!     launch < job < python < memory_group < holdings < cxx < guide < fortran < recorded < example
+//!     launch < job < spawn < python < memory_group < holdings < cxx < guide < fortran < recorded <
+//!     example
 
 mod checkout;
 mod compilers;

@@ -78,7 +78,7 @@ impl Faulted {
         let this = Self::start(launch)?;
         if let Some((_, reason)) = this.job.said().split_once("parked ranks only: ") {
             let reason = reason.lines().next().unwrap_or_default().to_owned();
-            // What would hold the ranks.
+            // These files hold the ranks.
             launch.files.iter().try_for_each(|name| this.take(name))?;
             this.stop()?;
             return Err(Skipped(reason).into());

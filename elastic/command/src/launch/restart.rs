@@ -11,7 +11,7 @@ use super::watch::{self, Watch};
 use super::{Launch, Mpi, Plan, command};
 use crate::output::complain;
 
-/// Exit status after a signal before the launcher has been started.
+/// Exit status after a signal that the status of the launcher does not show.
 const INTERRUPTED: u8 = 130;
 /// Time in which a host that is going down becomes silent.
 const SETTLING: Duration = Duration::from_secs(3);
@@ -38,6 +38,9 @@ pub(super) fn run(
         }
         let begun = Instant::now();
         let (status, was_ended) = once(&plan(&launch)?, &seen)?;
+        if status.success() && child::asked_to_end() && hides_signals(mpi) {
+            return Ok(INTERRUPTED);
+        }
         let is_success = status.success() && !was_ended;
         let may_have_lost = is_success && hides_losses(mpi) && !is_allocation;
         let is_over = is_success && !may_have_lost;
@@ -75,6 +78,12 @@ pub(super) fn run(
 /// Returns true if the launcher of an MPI ends with success after the loss of a host.
 fn hides_losses(mpi: &Mpi) -> bool {
     matches!(mpi, Mpi::Open { version } if version[0] >= 5)
+}
+
+/// Returns true if the launcher of an MPI may end with success after a signal, when it has killed the
+/// job.
+fn hides_signals(mpi: &Mpi) -> bool {
+    matches!(mpi, Mpi::Mpich { version } if *version < [4, 1, 0])
 }
 
 /// Runs the launcher until it ends, passes signals to it and watches the hosts. Returns true with the

@@ -154,9 +154,12 @@ fn killed_joiner_ends_the_parents_program_with_an_error() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let source = "tests/programs/killed_joiner.c";
     let program = Checkout::find()?.compile_c(source, folder.path(), &[])?;
-    let starts = needs_spawn();
+    let starts = match needs_spawn() {
+        Err(error) if error.is::<Skipped>() => false,
+        started => started.map(|()| true)?,
+    };
     // The joiner is parked at first, or started.
-    for ranks in [2, 1].into_iter().filter(|&ranks| ranks == 2 || starts.is_ok()) {
+    for ranks in [2, 1].into_iter().filter(|&ranks| ranks == 2 || starts) {
         let job = job(ranks, &program, &[]).survives().limit(LIMIT);
         let job = job.env("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe");
         let outcome = job.env("MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1").run()?;

@@ -250,7 +250,7 @@ fn command(plan: &Plan) -> Command {
 /// Quotes a word for a shell, if it needs that.
 fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-:,=%+".contains(letter);
-    if word.chars().all(is_plain) {
+    if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', "'\\''"))
@@ -320,7 +320,8 @@ fn plan(launch: &Launch, mpi: &Mpi, machine: &Machine<'_>) -> Result<Plan> {
     }
     plan.variable("QUO_ELASTIC_RANKS", format!("{min}..{max}"));
     // Nodes are asked for by the name of the job.
-    if let Some(name) = launch.name.as_ref().or(job.as_ref()) {
+    let unnamed = job.as_ref().filter(|_| variable("QUO_ELASTIC_NAME").is_none());
+    if let Some(name) = launch.name.as_ref().or(unnamed) {
         plan.variable("QUO_ELASTIC_NAME", name.clone());
         plan.because(format!("the job is known to quo-elastic as {name}"));
     }

@@ -162,7 +162,11 @@ impl ProcessTable {
     /// Largest possible number of processes.
     pub(crate) fn most(&self) -> usize {
         let ended = if self.can_start() { 0 } else { self.ended.len() };
-        self.limits.most.saturating_sub(ended).max(self.count() - self.lost.len())
+        // A launcher that fails without slots has further ones on new nodes.
+        let beside = self.limits.room.map_or(0, |_| self.on_new_nodes());
+        let beside = beside.min(self.limits.named.saturating_sub(self.limits.most));
+        let most = (self.limits.most + beside).saturating_sub(ended);
+        most.max(self.count() - self.lost.len())
     }
 
     /// Largest possible number of processes, including named hosts.
@@ -182,6 +186,12 @@ impl ProcessTable {
         self.refusal.as_deref()
     }
 
+    /// Number of processes on nodes that are new to the launcher.
+    fn on_new_nodes(&self) -> usize {
+        let is_on_new = |source: &&Source| matches!(source, Source::Unit(unit) if self.on_new_nodes.contains(unit));
+        self.sources.iter().filter(is_on_new).count()
+    }
+
     /// Fails if the launcher has no slots for this many more processes, on named hosts or on any.
     pub(crate) fn check_room(&self, started: usize, is_named: bool) -> Result<(), String> {
         if let Some(refusal) = &self.refusal {
@@ -189,8 +199,7 @@ impl ProcessTable {
         }
         let all = self.count();
         let room = if is_named { self.limits.room_named } else { self.limits.room };
-        let is_on_new = |source: &&Source| matches!(source, Source::Unit(unit) if self.on_new_nodes.contains(unit));
-        let room = room.map(|room| room + self.sources.iter().filter(is_on_new).count());
+        let room = room.map(|room| room + self.on_new_nodes());
         match room.filter(|&room| all + started > room) {
             None => Ok(()),
             Some(room) => Err(format!(
@@ -348,7 +357,9 @@ mod tests {
             let refused = processes.check_room(2, is_named).unwrap_err();
             assert!(refused.contains("any of the 4 ends, and there are slots for 5"), "{refused}");
         }
+        assert_eq!(processes.most(), 5, "also without a named host");
         processes.go_over(&ResizePlan { gone: vec![1, 2, 3], ..ResizePlan::default() });
+        assert_eq!(processes.most(), 2);
         assert!(processes.check_room(1, true).is_ok() && processes.check_room(2, true).is_err());
     }
 

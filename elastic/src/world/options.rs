@@ -159,7 +159,8 @@ impl WorldOptions {
     /// A thread of every process checks for this at least twice a second. The first to find a dead
     /// rank writes the rank to standard error; all processes of the world, including parked ones,
     /// end with `_exit(3)`, from that thread and without an MPI call. The end of a parked process
-    /// does not end the job. Requires no particular thread level of MPI. Off by default.
+    /// does not end the job. Requires no particular thread level of MPI. Off by default, on under
+    /// `quo-elastic launch --slurm`.
     #[must_use]
     pub fn abort_on_death(self, abort: bool) -> Self {
         Self { abort_on_death: abort, ..self }

@@ -31,6 +31,13 @@ impl Course {
         self.step_ns.saturating_mul(moment as u64)
     }
 
+    /// Returns the course with no value above `most`.
+    #[must_use]
+    pub fn at_most(mut self, most: u32) -> Course {
+        self.values.iter_mut().for_each(|value| *value = (*value).min(most));
+        self
+    }
+
     /// Adds another course that begins at `offset_ns` of this one.
     pub fn add(&mut self, other: &Course, offset_ns: u64) {
         for moment in 0..self.values.len() {
@@ -52,6 +59,7 @@ mod tests {
         assert_eq!(Course::zero(5, 48).values, [0]);
         sum.step_ns = 8;
         let one = Course { step_ns: 4, values: vec![1, 2, 3, 4] };
+        assert_eq!(one.clone().at_most(2).values, [1, 2, 2, 2]);
         sum.add(&one, 0);
         assert_eq!(sum.values, [1, 3, 4, 4, 4, 4]);
         sum.add(&one, 10);

@@ -88,7 +88,8 @@ impl<'a> Elastic<'a> {
         };
         let folder_name = folder.path().display();
         let script = format!(
-            "exec {launcher} {words} {program} {folder_name} {more}",
+            "export PMIX_MCA_gds=hash HYDRA_LAUNCHER_EXTRA_ARGS=slurm-agent\n\
+             exec {launcher} {words} {program} {folder_name} {more}",
             launcher = launcher.program().display(),
         );
         let options = [format!("--nodes={nodes}"), format!("--time={minutes}")];
@@ -135,10 +136,8 @@ impl<'a> Elastic<'a> {
             ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
             ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
             ("OMPI_MCA_btl_vader_single_copy_mechanism", "none"),
-            ("PMIX_MCA_gds", "hash"),
             ("OMPI_MCA_oob_tcp_if_include", quo_hosts::SUBNET),
             ("OMPI_MCA_btl_tcp_if_include", quo_hosts::SUBNET),
-            ("HYDRA_LAUNCHER_EXTRA_ARGS", "slurm-agent"),
             ("ELASTIC_MOST", "4"),
         ] {
             command.env(name, value);

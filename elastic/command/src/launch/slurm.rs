@@ -14,6 +14,9 @@ const SLURM: &str = "QUO_ELASTIC_SLURM";
 /// The command of this program that launchers take for a remote shell.
 const AGENT: &str = "slurm-agent";
 
+/// Words that Hydra passes to its remote shell.
+const WORDS: &str = "HYDRA_LAUNCHER_EXTRA_ARGS";
+
 /// What to do with an MPI that takes no new nodes.
 const INSTEAD: &str =
     "take a job of all nodes and give --parked instead, or use Open MPI 4.1 or MPICH 5";
@@ -43,6 +46,9 @@ pub(super) fn job(
             "launch: --restarts starts a job on the nodes that it began with, and with --slurm it may have \
              returned some: leave --restarts out, and submit the job again; it continues from its checkpoint"
         );
+    }
+    if matches!(mpi, Mpi::Mpich { .. }) && variable(WORDS).is_some() {
+        bail!("launch: --slurm needs {WORDS} for itself: unset it");
     }
     let number = variable(JOB_VARIABLE).filter(|text| text.parse::<u32>().is_ok());
     let Some(number) = number else {
@@ -87,17 +93,18 @@ pub(super) fn add(plan: &mut Plan, mpi: &Mpi, own: &Path) -> Result<()> {
             }
             plan.words(&["--enable-recovery", "--mca", "routed", "direct"]);
             plan.because(
-                "--enable-recovery, routed direct: the job continues without the daemon of a returned node",
+                "--enable-recovery, routed direct: the job continues without the daemon of a returned node; \
+                 a dead rank ends it by abort_on_death, and mpirun may end with 0 then",
             );
             plan.words(&["--mca", "plm", "rsh", "--mca", "plm_rsh_agent"]);
             plan.words(&[&format!("{own} {AGENT}")]);
             plan.because("plm rsh: daemons are started as steps of the job that holds their node");
-            plan.because("Open MPI 4 takes one new node, once, while all ranks are on one node");
+            plan.because("Open MPI 4 takes one new node, once, while all ranks are on one node and always were");
         }
         Mpi::Mpich { .. } | Mpi::Intel => {
             plan.words(&["-launcher", "rsh", "-launcher-exec"]);
             plan.words.push(own.into());
-            plan.variable("HYDRA_LAUNCHER_EXTRA_ARGS", AGENT);
+            plan.variable(WORDS, AGENT);
             plan.because(format!(
                 "-launcher rsh: daemons are started as steps of the job that holds their node, by \
                  quo-elastic {AGENT}; -launcher-exec takes no words, so that one is in a variable"

@@ -80,7 +80,8 @@ impl Arbiter {
         let initial_members = running.iter().map(|&process| members[process]).collect();
         let registry =
             Registry::new(&job.name, initial_members).map_err(|error| error.to_string())?;
-        let processes = ProcessTable::launched(job.places.len(), job.limits.clone());
+        let mut processes = ProcessTable::launched(job.places.len(), job.limits.clone());
+        processes.is_on(job.hosts.len());
         let changes = Changes::new(running.len() as u64, Duration::ZERO);
         let mut arbiter = Self {
             job,

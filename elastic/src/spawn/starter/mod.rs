@@ -228,7 +228,8 @@ pub(crate) fn start(
             spawn_command.launchers_name(host)?;
         }
     }
-    if let Some(slots) = spawn_command.slots {
+    // New nodes bring their own.
+    if let Some(slots) = spawn_command.slots.filter(|_| !resize.brought) {
         goes_on(0);
         started.wait_for_slots(slots, resize)?;
     }

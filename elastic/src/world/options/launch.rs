@@ -62,9 +62,11 @@ impl WorldOptions {
         match given(SLURM).as_deref() {
             None | Some("0") => {}
             Some("1") => {
-                let has_one = options.managers.iter().any(|manager| manager.name() == "slurm");
+                let has_one = (options.managers.iter())
+                    .any(|manager| manager.name() == "slurm" || manager.supply().is_some());
                 if let Some(slurm) = Slurm::of_job(variable).filter(|_| !has_one) {
-                    options = options.manager(slurm);
+                    // A launcher that continues without a node continues without a rank, too.
+                    options = options.manager(slurm).abort_on_death(true);
                 }
             }
             Some(text) => return Err(format!("{SLURM}={text} is neither 1 nor 0")),
@@ -145,13 +147,13 @@ mod tests {
                 SLURM => Some(text.to_owned()),
                 _ => job.filter(|_| variable == "SLURM_JOB_ID").map(str::to_owned),
             });
-            options.map(|options| options.managers.len())
+            options.map(|options| (options.managers.len(), options.abort_on_death))
         };
         let own = || WorldOptions::new().manager(Slurm::of_job(|_| Some("7".to_owned())).unwrap());
-        assert_eq!(given(WorldOptions::new(), "1", Some("7")), Ok(1));
-        assert_eq!(given(own(), "1", Some("7")), Ok(1), "one manager");
+        assert_eq!(given(WorldOptions::new(), "1", Some("7")), Ok((1, true)));
+        assert_eq!(given(own(), "1", Some("7")), Ok((1, false)), "one manager");
         for (text, job) in [("1", None), ("0", Some("7")), ("", Some("7"))] {
-            assert_eq!(given(WorldOptions::new(), text, job), Ok(0), "{text}");
+            assert_eq!(given(WorldOptions::new(), text, job), Ok((0, false)), "{text}");
         }
         let wrong = given(WorldOptions::new(), "yes", Some("7")).unwrap_err();
         assert_eq!(wrong, "QUO_ELASTIC_SLURM=yes is neither 1 nor 0");

@@ -53,6 +53,11 @@ pub fn objects(trace: &Trace) -> (Vec<Object>, HashMap<u32, u32>, HashSet<u32>) 
     (objects, numbers, own)
 }
 
+/// Returns bytes in the unit of courses, rounded up.
+fn kibibytes(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
+}
+
 /// Returns the stacks, and the objects that their frames refer to.
 pub fn sites(trace: &Trace, names: &Names) -> (Vec<Object>, Vec<Site>) {
     let (objects, numbers, own) = objects(trace);
@@ -93,7 +98,7 @@ pub fn sites(trace: &Trace, names: &Names) -> (Vec<Object>, Vec<Site>) {
             at_peak: row.at_peak.min(most_at_peak),
             total: row.total,
             processes: 1,
-            course: course(trace, &row.moments),
+            course: course(trace, &row.moments).at_most(kibibytes(most)),
         }
     });
     (objects, sites.collect())

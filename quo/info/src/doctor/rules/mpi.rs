@@ -58,7 +58,8 @@ fn launch(facts: &Facts, found: &mut Collector, mpi: Option<&Mpi>) {
     }
     found.each(facts, "world-slots", |process| {
         // New nodes bring slots.
-        if process.variable("QUO_ELASTIC_SLURM") == Some("1") {
+        let has_slurm = process.variable("SLURM_JOB_ID").is_some();
+        if has_slurm && process.variable("QUO_ELASTIC_SLURM") == Some("1") {
             return None;
         }
         let most =

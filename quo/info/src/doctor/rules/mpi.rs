@@ -262,10 +262,15 @@ mod tests {
         };
         assert_eq!(recognised(world("4")), ["world-slots"]);
         assert_eq!(recognised(world("8")), [""; 0]);
-        let with_new_nodes = |facts: &mut Facts| {
+        let wants_nodes = |facts: &mut Facts| {
             world("4")(facts);
             set(facts, "QUO_ELASTIC_SLURM", "1");
         };
-        assert_eq!(recognised(with_new_nodes), [""; 0]);
+        assert_eq!(recognised(wants_nodes), ["world-slots"], "outside a job of Slurm");
+        let in_a_job = |facts: &mut Facts| {
+            wants_nodes(facts);
+            set(facts, "SLURM_JOB_ID", "7");
+        };
+        assert_eq!(recognised(in_a_job), [""; 0]);
     }
 }
